@@ -5,6 +5,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 
 import { readConfig } from '../src/config/config.ts'
+import { readEnvFile, withEnvFile } from '../src/config/settings.ts'
 import { runCommand } from './support/run-command.ts'
 
 /** Everything that the documents name exists: commands, options, variables, scripts, files; and the lock file is complete. */
@@ -105,14 +106,22 @@ describe('README.md', () => {
   test('shows configuration that is accepted', () => {
     const blocks = blocksOf(readme).filter((block) => block.language === 'json')
     expect(blocks).toHaveLength(1)
-    const { teams } = JSON.parse(blocks[0]!.text) as { teams: Record<string, string>[] }
+    const { teams, ...rest } = JSON.parse(blocks[0]!.text) as { teams: Record<string, string>[] }
     const file = JSON.stringify({
+      ...rest,
       teams: teams.map((team) => ({ ...team, apiKey: 'env:KEY', apiSecret: 'env:KEY' })),
     })
     const directory = mkdtempSync(join(tmpdir(), 'intake-sync-docs-'))
-    writeFileSync(join(directory, 'teams.json'), file)
-    const config = readConfig({ INTAKE_CONFIG: join(directory, 'teams.json'), KEY: 'invented' })
+    writeFileSync(join(directory, 'intake-sync.json'), file, { mode: 0o600 })
+    const env = { KEY: 'invented', WAREHOUSE_URL: 'postgres://127.0.0.1/forms' }
+    const config = readConfig(withEnvFile(env, readEnvFile(env, directory)))
     expect(config.teams.map((team) => team.name)).toEqual(['north', 'south'])
+    expect(config.databaseUrl).toBe(env.WAREHOUSE_URL)
+    // As a file of teams its settings would be ignored.
+    const named = { ...env, INTAKE_CONFIG: join(directory, 'intake-sync.json') }
+    expect(() => readConfig(withEnvFile(named, readEnvFile(named, directory)))).toThrow(
+      /DATABASE_URL is not read/,
+    )
     rmSync(directory, { recursive: true })
   })
 

@@ -10,7 +10,7 @@ import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
 import { selectTeams } from '../core/which-team.ts'
 import { CONSOLE_PROXY, type ConsoleProxy, consoleProxyOf, proxies } from './console-proxy.ts'
-import { readTeamsFile } from './file.ts'
+import { readTeamsFile, teamsOfDocument } from './file.ts'
 import { type Settings, settingsOf } from './settings.ts'
 import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './team.ts'
 import { type AlertConfig, alertsOf, checkedDatabaseUrl, durations } from './urls.ts'
@@ -111,15 +111,15 @@ const VARIABLES = {
 
 type Variables = typeof VARIABLES
 
-/** Reads the configuration from `env`. Throws `UsageError`. */
-export function readConfig(env: NodeJS.ProcessEnv): Config {
+/** Reads the configuration from `env`, its teams from `document` if there is one. Throws `UsageError`. */
+export function readConfig(env: NodeJS.ProcessEnv, document?: object): Config {
   const settings = settingsOf(env)
   const value = <Name extends keyof Variables>(name: Name): z.infer<Variables[Name][1]> | null =>
     read(settings, name)
   const databaseUrl = value('DATABASE_URL')
   const allowInsecure = value('INTAKE_ALLOW_INSECURE_DATABASE') === '1'
   const cron = value('INTAKE_CRON') ?? '0 2 * * *'
-  const teams = teamsOf(settings)
+  const teams = document === undefined ? teamsOf(settings) : teamsOfDocument(document, settings)
   return Object.freeze({
     databaseUrl: databaseUrl === null ? null : checkedDatabaseUrl(databaseUrl, allowInsecure),
     dataDir: value('INTAKE_DATA_DIR') ?? '.intake-sync',

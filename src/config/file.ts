@@ -1,21 +1,39 @@
-/** The configuration file of several teams, `INTAKE_CONFIG`. Invariant: an error names the place in the file, never a value. */
+/** The configuration file of one or several teams: `INTAKE_CONFIG`, or intake-sync.json. Invariant: an error names the place in the file, never a value. */
 import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
-import { printableKey, readSetting, type Settings } from './settings.ts'
+import { CONFIG_FILE, printableKey, readSetting, SETTINGS, type Settings } from './settings.ts'
 import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './team.ts'
 
-const fileShape = z.strictObject({ $schema: z.string().optional(), teams: z.array(teamShape).min(1) })
+/** Settings that the teams of the file take the place of. */
+const OF_TEAMS = /^INTAKE_(?:CONFIG|TEAM|BASE_URL|API_KEY|API_SECRET|WEBHOOK_SECRETS)$/
+
+const sharedNames = Object.keys(SETTINGS).filter((name) => !OF_TEAMS.test(name))
+
+const fileShape = z.strictObject({
+  $schema: z.string().optional(),
+  settings: z
+    .strictObject(Object.fromEntries(sharedNames.map((name) => [name, z.string().min(1).optional()])))
+    .optional(),
+  teams: z.array(teamShape).min(1),
+})
 
 /** For editors: completion and checks while the file is written. */
 export function teamsFileSchema(): unknown {
   return {
     ...z.toJSONSchema(fileShape, { io: 'input' }),
-    title: 'intake-sync.json, the file of INTAKE_CONFIG',
+    title: 'intake-sync.json: settings and teams of intake-sync',
   }
 }
 
 export function readTeamsFile(path: string, settings: Settings): readonly (TeamConfig | IngestTeamConfig)[] {
-  const content = parse(readSetting('INTAKE_CONFIG', path))
+  return teamsOfDocument(parse(readSetting('INTAKE_CONFIG', path)), settings)
+}
+
+/** The teams of a document of that file. */
+export function teamsOfDocument(
+  content: unknown,
+  settings: Settings,
+): readonly (TeamConfig | IngestTeamConfig)[] {
   const result = fileShape.safeParse(resolved(content, settings, ''))
   if (!result.success) {
     const issue = result.error.issues[0]
@@ -23,6 +41,8 @@ export function readTeamsFile(path: string, settings: Settings): readonly (TeamC
     const keys = issue?.code === 'unrecognized_keys' ? ` (${issue.keys.map(printableKey).join(', ')})` : ''
     throw wrong(`${place}: ${issue?.code.replaceAll('_', ' ') ?? 'not as expected'}${keys}`)
   }
+  const ignored = Object.keys(result.data.settings ?? {}).find((name) => (settings.get(name) ?? '') === '')
+  if (ignored !== undefined) throw notRead(ignored)
   const teams = result.data.teams.map((team, index) =>
     teamOf(team, settings, (key) => `INTAKE_CONFIG teams.${index}.${key}`),
   )
@@ -63,7 +83,16 @@ function resolvedText(text: string, settings: Settings, path: string): string {
 function wrong(what: string): UsageError {
   return new UsageError(
     `INTAKE_CONFIG: ${what}`,
-    'write {"teams":[{"name","baseUrl","apiKey","apiSecret","webhookSecrets","timezone","rateLimit","paths","bodyKeys","pageSize"}]}',
+    'write {"settings":{"DATABASE_URL",…},"teams":[{"name","baseUrl","apiKey","apiSecret","webhookSecrets","timezone","rateLimit","paths","bodyKeys","pageSize"}]}',
+    'INTAKE_CONFIG',
+  )
+}
+
+/** Settings of the file would be ignored: only the settings file has those of every command. */
+function notRead(name: string): UsageError {
+  return new UsageError(
+    `INTAKE_CONFIG: settings.${name} is not read, because the file is not the settings file`,
+    `name the file in INTAKE_ENV_FILE in place of INTAKE_CONFIG, or call it ${CONFIG_FILE} in the working directory, without an intake-sync.env`,
     'INTAKE_CONFIG',
   )
 }

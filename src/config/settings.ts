@@ -80,8 +80,9 @@ export const SETTINGS: Readonly<Record<string, { readonly without: string | null
     LOG_LEVEL: { without: 'info' },
   }
 
-/** The file of settings in the working directory that every command reads; INTAKE_ENV_FILE names another. */
+/** The files of settings in the working directory that every command reads, the first before the second. */
 export const ENV_FILE = 'intake-sync.env'
+export const CONFIG_FILE = 'intake-sync.json'
 
 export interface EnvFile {
   readonly path: string
@@ -89,25 +90,66 @@ export interface EnvFile {
 }
 
 /**
- * The settings file, or null where there is none. A file that another user could have written is refused: it decides
- * where health data goes.
+ * The settings file, or null where there is none: the one that INTAKE_ENV_FILE names, else one of the working directory.
+ * A file that another user could have written is refused: it decides where health data goes.
  */
 export function readEnvFile(env: NodeJS.ProcessEnv, folder: string): EnvFile | null {
   const named = env.INTAKE_ENV_FILE || null
-  const path = resolve(folder, named ?? ENV_FILE)
-  if (named === null && !existsSync(path)) return null
+  // INTAKE_CONFIG names another file of teams.
+  const names = named !== null ? [named] : env.INTAKE_CONFIG ? [ENV_FILE] : [ENV_FILE, CONFIG_FILE]
+  const name = names.find((each) => each === named || existsSync(resolve(folder, each)))
+  if (name === undefined) return null
+  const path = resolve(folder, name)
   const text = readSetting('INTAKE_ENV_FILE', path)
   const { uid, mode } = statSync(path)
   const userId = process.getuid?.()
   if (userId !== undefined && ((uid !== userId && uid !== 0) || (mode & 0o022) !== 0)) {
     throw new UsageError(
-      `${named ?? ENV_FILE} could have been written by another user, so its settings are not used`,
+      `${name} could have been written by another user, so its settings are not used`,
       'chown and chmod 600 it, or remove it',
       'INTAKE_ENV_FILE',
     )
   }
+  if (path.endsWith('.json')) return { path, values: valuesOfJson(path, text, env) }
   const values = Object.entries(parseEnv(text)).flatMap(([name, value]) => (value ? [[name, value]] : []))
   return { path, values: Object.fromEntries(values) }
+}
+
+/** Its key `settings`, and the file itself as the file of teams, unless the environment describes a team. */
+function valuesOfJson(path: string, text: string, env: NodeJS.ProcessEnv): EnvFile['values'] {
+  const access = ['INTAKE_BASE_URL', 'INTAKE_API_KEY', 'INTAKE_API_SECRET']
+  const describesTeam = access.some((name) => env[name] || env[`${name}_FILE`])
+  const entries = Object.entries(settingsOfDocument(parsedOrNull(text)))
+  const values = entries.flatMap(([name, value]) => Object.entries(settingOfText(name, value, env)))
+  return { ...Object.fromEntries(values), ...(describesTeam ? {} : { INTAKE_CONFIG: path }) }
+}
+
+/** Invalid JSON is reported when the teams are read. */
+function parsedOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text.replace(/^\ufeff/, ''))
+  } catch {
+    return null
+  }
+}
+
+/** The texts under `settings` of a file of teams. */
+export function settingsOfDocument(document: unknown): Readonly<Record<string, string>> {
+  const settings = (document as { settings?: unknown } | null)?.settings
+  if (typeof settings !== 'object' || settings === null) return {}
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => typeof value === 'string'))
+}
+
+/** `"file:PATH"` as NAME_FILE, `"env:NAME"` as the value of that variable, any other text as it is. */
+export function settingOfText(
+  name: string,
+  text: string,
+  env: NodeJS.ProcessEnv,
+): Readonly<Record<string, string>> {
+  if (text.startsWith('file:')) return { [`${name}_FILE`]: text.slice(5) }
+  if (!text.startsWith('env:')) return { [name]: text }
+  const value = env[text.slice(4)]
+  return value ? { [name]: value } : {}
 }
 
 /** The environment comes first, whether it sets NAME or NAME_FILE; the file adds the rest. */

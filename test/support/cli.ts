@@ -43,6 +43,8 @@ export interface CliOptions {
   readonly onto?: string
   /** Content of standard input; empty by default. */
   readonly input?: string
+  /** The working directory; a new one by default. */
+  readonly cwd?: string
 }
 
 const running = new Set<ChildProcess>()
@@ -66,7 +68,7 @@ export function startCli(args: readonly string[], env: Variables, options: CliOp
   const [program, ...rest] = output ? ['sh', '-c', output, 'sh', ...words] : words
   const begun = performance.now()
   const child = spawn(program!, rest, {
-    cwd: ownFolder(),
+    cwd: options.cwd ?? ownFolder(),
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,

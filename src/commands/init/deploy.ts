@@ -1,6 +1,7 @@
 /** How to run intake-sync from now on, with the paths of this machine. docs/deploy has the hardened versions. */
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { isJson } from './settings-json.ts'
 
 export const DEPLOYMENTS = {
   cron: 'a nightly backfill from cron',
@@ -10,6 +11,7 @@ export const DEPLOYMENTS = {
 
 export type Deployment = keyof typeof DEPLOYMENTS
 
+const MOUNTED = '/run/intake-sync.json'
 const CLI = fileURLToPath(new URL('../../cli.js', import.meta.url))
 const PACKAGE = dirname(dirname(CLI))
 
@@ -48,20 +50,26 @@ WantedBy=multi-user.target
 }
 
 function compose(file: string): string {
+  // Docker reads lines; JSON is mounted, for a user who may read it.
+  const settings = isJson(file)
+    ? `    user: "${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}"
+    volumes: [${JSON.stringify(`${file}:${MOUNTED}:ro`)}]
+    environment:
+      INTAKE_ENV_FILE: ${MOUNTED}`
+    : `    env_file: ${JSON.stringify(file)}\n    environment:`
   return `# docker-compose.yml
 services:
   intake-sync:
     build: ${JSON.stringify(PACKAGE)}
     command: serve
     restart: on-failure
-    env_file: ${JSON.stringify(file)}
-    environment:
+${settings}
       INTAKE_WEBHOOK_HOST: "0.0.0.0"
     ports: ["127.0.0.1:8080:8080"]
 `
 }
 
 /** For a POSIX shell. */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }

@@ -1,23 +1,22 @@
 /** What `init` prints at its end. Invariant: no secret. */
 import { randomBytes } from 'node:crypto'
-import { relative } from 'node:path'
-import { ENV_FILE } from '../../config/settings.ts'
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { CONFIG_FILE, ENV_FILE } from '../../config/settings.ts'
 import type { Check } from '../../operate/doctor/check.ts'
 import type { Context } from '../context.ts'
 import { checksText } from '../inspect/doctor.ts'
 import { fittedTable, formatSeconds, paragraph } from '../terminal/terminal.ts'
-import type { ServiceProbe } from './probe.ts'
-import { type Difference, differenceText } from './settings-file.ts'
+import { quoted } from './deploy.ts'
+import type { TeamProbe } from './probe.ts'
+import { differenceText } from './settings-file.ts'
+import type { Difference } from './settings-json.ts'
 import type { WebhookResult } from './webhook.ts'
 
 export interface InitResult {
   readonly path: string
   readonly changed: readonly Difference[]
-  readonly probe: readonly (ServiceProbe & {
-    readonly team: string
-    readonly base_url: string
-    readonly environment: string | null
-  })[]
+  readonly probe: readonly TeamProbe[]
   readonly webhook: WebhookResult | null
   readonly notes: readonly string[]
   readonly checks: readonly Check[]
@@ -35,7 +34,10 @@ export function resultText(context: Context, result: InitResult, deploy: string)
   const parts = [
     ...probe.map((each) => probeText(context, each)),
     `settings in ${path}: ${changed.length === 0 ? 'nothing to change' : `${changed.length} changed`}\n`,
-    lines(changed.map(differenceText), 2),
+    lines(
+      changed.map((each) => differenceText(each, path)),
+      2,
+    ),
     webhook === null
       ? ''
       : `webhook ${webhook.id}: ${webhook.created ? 'created, its secret is stored' : 'there already'}\n`,
@@ -62,9 +64,10 @@ function probeText(context: Context, probe: InitResult['probe'][number]): string
 }
 
 function nextText(context: Context, { path, webhook }: InitResult): string {
-  const isDefault = relative(process.cwd(), path) === ENV_FILE
+  const [first, second] = [resolve(ENV_FILE), resolve(CONFIG_FILE)]
+  const isDefault = path === first || (path === second && !existsSync(first))
   const lines = [
-    ...(isDefault ? [] : [`export INTAKE_ENV_FILE=${path}`]),
+    ...(isDefault ? [] : [`export INTAKE_ENV_FILE=${quoted(path)}`]),
     'intake-sync backfill',
     'intake-sync psql --as analyst',
     ...(webhook === null ? [] : ['intake-sync serve', `intake-sync webhooks test ${webhook.id}`]),

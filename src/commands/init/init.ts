@@ -6,22 +6,27 @@
  */
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
-import pino from 'pino'
 import { migrate } from '../../analytics/migrate.ts'
-import { type Config, readConfig } from '../../config/config.ts'
-import { ENV_FILE, SETTINGS } from '../../config/settings.ts'
-import { systemClock } from '../../core/clock.ts'
+import type { Config } from '../../config/config.ts'
+import { CONFIG_FILE, ENV_FILE, SETTINGS } from '../../config/settings.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
 import type { Check } from '../../operate/doctor/check.ts'
-import { checkService } from '../../operate/doctor/service.ts'
 import { checkWarehouse } from '../../operate/doctor/warehouse.ts'
-import { type Context, ExitCode, openService, openWarehouse, printJson } from '../context.ts'
+import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { allChecks } from '../inspect/doctor.ts'
 import { DEPLOYMENTS, type Deployment, deployText } from './deploy.ts'
 import { generatedKey, type InitResult, resultText } from './init-text.ts'
-import { probeService } from './probe.ts'
+import { firstFailure, probed } from './probe.ts'
 import { openQuestions, type Questions, type Terminal } from './questions.ts'
-import { differences, merged, readSettingsFile, type Settings, writeSettingsFile } from './settings-file.ts'
+import {
+  configWith,
+  differences,
+  merged,
+  readSettingsFile,
+  variablesWith,
+  writeSettingsFile,
+} from './settings-file.ts'
+import type { Settings } from './settings-json.ts'
 import { ensureWebhook } from './webhook.ts'
 
 export interface InitOptions {
@@ -62,7 +67,7 @@ export function initCommand(context: Context, terminal?: Terminal): Command {
     .addOption(
       new Option('--deploy <kind>', 'print how to run it from now on').choices(Object.keys(DEPLOYMENTS)),
     )
-    .option('--file <path>', `the settings file (${ENV_FILE})`)
+    .option('--file <path>', `the settings file (${ENV_FILE}); JSON if it ends in .json`)
     .option('--json', 'print one JSON document; asks nothing')
     .addHelpText('after', HELP)
     .action((options: InitOptions) => run(context, options, terminal))
@@ -73,19 +78,21 @@ Settings of the environment and of the file count as answers; flags count more.
 On a terminal it asks for what is missing, elsewhere it ends with exit code 2.
 Flags are seen by other users of the machine: give secrets in the environment.
 
-The file is readable only for its owner. Commands read ${ENV_FILE} in the
-working directory, or the file that INTAKE_ENV_FILE names.`
+The file is readable only for its owner. Commands read ${ENV_FILE} or
+${CONFIG_FILE} in the working directory, or the file that INTAKE_ENV_FILE
+names. Editors check a JSON file by the schema that is written next to it.`
 
 async function run(context: Context, options: InitOptions, terminal?: Terminal): Promise<void> {
   const path = resolve(options.file ?? context.envFile?.path ?? ENV_FILE)
   const before = readSettingsFile(path)
   await using questions = options.json ? null : await openQuestions(context, terminal)
-  const given = givenSettings(context, options, before)
-  const { settings, asked, probe } = await untilAccepted(context, given, questions, before)
+  const given = givenSettings(context, options, before, path)
+  const { settings, asked, probe } = await untilAccepted(context, given, questions, before, path)
   const webhookUrl = options.webhookUrl ?? asked.webhookUrl
   const complete = withOwnKeys(settings, context)
-  const own: Context = { ...context, env: { ...context.env, ...blank(context.env), ...complete } }
-  const config = readConfig(own.env)
+  const bare = withoutSettings(context)
+  const config = configWith(path, complete, bare)
+  const own: Context = { ...context, env: { ...bare, ...variablesWith(path, complete, bare) } }
   const notes = await prepareWarehouse(own, config)
   const changed = differences(before, complete)
   writeSettingsFile(path, changed)
@@ -99,9 +106,17 @@ async function run(context: Context, options: InitOptions, terminal?: Terminal):
 }
 
 /** The settings of the file, over them those of the environment, over them the flags. */
-function givenSettings({ env }: Context, options: InitOptions, before: Settings): Settings {
-  const names = Object.keys(SETTINGS).flatMap((name) => [name, `${name}_FILE`])
-  const set = names.flatMap((name) => (env[name] ? [[name, env[name]] as const] : []))
+function givenSettings(
+  { env, envFile }: Context,
+  options: InitOptions,
+  before: Settings,
+  path: string,
+): Settings {
+  // What the file itself sets is in `before`, as it is written.
+  const isOwn = (name: string) =>
+    (envFile?.path === path && envFile.values[name] === env[name]) ||
+    (name === 'INTAKE_CONFIG' && env[name] && resolve(env[name]) === path)
+  const set = NAMES.flatMap((name) => (env[name] && !isOwn(name) ? [[name, env[name]] as const] : []))
   const flags = Object.entries(FLAGS).flatMap(([flag, name]) => {
     const value = options[flag as keyof typeof FLAGS]
     return value === undefined ? [] : [[name, value] as const]
@@ -123,17 +138,17 @@ async function untilAccepted(
   given: Settings,
   questions: Questions | null,
   before: Settings,
+  path: string,
 ): Promise<{ settings: Settings; asked: Asked; probe: InitResult['probe'] }> {
   let settings = given
   const isFirst = Object.keys(before).length === 0
   if (questions !== null) settings = merged(settings, await questions.missing(settings, isFirst))
   for (;;) {
-    const env = { ...context.env, ...blank(context.env), ...settings }
-    const config = readConfig(env)
+    const config = configWith(path, settings, withoutSettings(context))
     if (config.teams.length === 0) throw incomplete()
     const failure = await firstFailure(context, config)
     if (failure === null) {
-      const probe = await probed({ ...context, env }, config)
+      const probe = await probed(context, config)
       return { settings, asked: questions === null || !isFirst ? {} : await questions.further(), probe }
     }
     const again = questions === null ? null : await questions.again(failure)
@@ -142,10 +157,11 @@ async function untilAccepted(
   }
 }
 
-/** The settings of the environment that `init` replaces by its own. */
-function blank(env: NodeJS.ProcessEnv): Record<string, undefined> {
-  const names = Object.keys(SETTINGS).flatMap((name) => [name, `${name}_FILE`])
-  return Object.fromEntries(names.filter((name) => env[name] !== undefined).map((name) => [name, undefined]))
+const NAMES = Object.keys(SETTINGS).flatMap((name) => [name, `${name}_FILE`])
+
+/** The environment without the settings that `init` replaces by its own. */
+function withoutSettings({ env }: Context): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !NAMES.includes(name)))
 }
 
 function incomplete(): UsageError {
@@ -164,30 +180,6 @@ function refused({ name, detail, hint }: Check): IntakeError {
     verdict: 'stop',
     ...(hint === null ? {} : { hint }),
   })
-}
-
-const SILENT = pino({ level: 'silent' })
-
-async function firstFailure(context: Context, { teams }: Config): Promise<Check | null> {
-  for (const { webhookSecrets: _, timezone: __, pageSize: ___, bodyKeys: ____, ...team } of teams) {
-    const suffix = teams.length > 1 ? ` of ${team.name}` : ''
-    const checks = await checkService(team, {
-      ...{ clock: systemClock, logger: SILENT, signal: context.signal, environment: null, suffix },
-    })
-    const failure = checks.find(({ status }) => status === 'failed')
-    if (failure !== undefined) return failure
-  }
-  return null
-}
-
-async function probed(context: Context, config: Config): Promise<InitResult['probe']> {
-  const found: InitResult['probe'][number][] = []
-  for (const team of config.teams) {
-    await using client = openService(context, config, team, { logger: SILENT })
-    const probe = await probeService(client, systemClock.now)
-    found.push({ team: team.name, base_url: team.baseUrl, environment: client.environment, ...probe })
-  }
-  return found
 }
 
 /** A key for the secrets of webhooks, and an address of the embedded warehouse that holds from any folder. */

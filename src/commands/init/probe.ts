@@ -5,12 +5,18 @@
  * Invariant: one request for each stream, whose records are counted and dropped. A stream that cannot be listed is
  * reported, and is no failure.
  */
+import pino from 'pino'
 import type { Client } from '../../api/client.ts'
 import { readList } from '../../api/paging/list-envelope.ts'
+import type { Config } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { isObject } from '../../core/json.ts'
+import type { Check } from '../../operate/doctor/check.ts'
+import { checkService } from '../../operate/doctor/service.ts'
 import { STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
+import { type Context, openService } from '../context.ts'
 
 export interface StreamProbe {
   readonly stream: string
@@ -34,7 +40,38 @@ export interface ServiceProbe {
   readonly seconds: number
 }
 
-export async function probeService(client: Client, now: () => number): Promise<ServiceProbe> {
+export interface TeamProbe extends ServiceProbe {
+  readonly team: string
+  readonly base_url: string
+  readonly environment: string | null
+}
+
+const SILENT = pino({ level: 'silent' })
+
+/** The first thing that is wrong with the access to a team's service; null if nothing is. */
+export async function firstFailure(context: Context, { teams }: Config): Promise<Check | null> {
+  for (const { webhookSecrets: _, timezone: __, pageSize: ___, bodyKeys: ____, ...team } of teams) {
+    const suffix = teams.length > 1 ? ` of ${team.name}` : ''
+    const checks = await checkService(team, {
+      ...{ clock: systemClock, logger: SILENT, signal: context.signal, environment: null, suffix },
+    })
+    const failure = checks.find(({ status }) => status === 'failed')
+    if (failure !== undefined) return failure
+  }
+  return null
+}
+
+export async function probed(context: Context, config: Config): Promise<readonly TeamProbe[]> {
+  const found: TeamProbe[] = []
+  for (const team of config.teams) {
+    await using client = openService(context, config, team, { logger: SILENT })
+    const probe = await probeService(client, systemClock.now)
+    found.push({ team: team.name, base_url: team.baseUrl, environment: client.environment, ...probe })
+  }
+  return found
+}
+
+async function probeService(client: Client, now: () => number): Promise<ServiceProbe> {
   const streams: StreamProbe[] = []
   const begun = now()
   for (const stream of STREAMS) streams.push(await probeStream(client, stream))

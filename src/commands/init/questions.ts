@@ -3,7 +3,7 @@ import type { Readable, Writable } from 'node:stream'
 import type { Check } from '../../operate/doctor/check.ts'
 import { type Context, ExitCode } from '../context.ts'
 import { DEPLOYMENTS, type Deployment } from './deploy.ts'
-import type { Settings } from './settings-file.ts'
+import type { Settings } from './settings-json.ts'
 
 export interface Terminal {
   readonly input: Readable & { readonly isTTY?: boolean }

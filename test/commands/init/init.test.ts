@@ -1,16 +1,17 @@
 /** `init` against the emulator: a working set-up, or one sentence and nothing written. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { stripVTControlCharacters } from 'node:util'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import type { Context } from '../../../src/commands/context.ts'
 import { DEPLOYMENTS, deployText } from '../../../src/commands/init/deploy.ts'
 import { initCommand } from '../../../src/commands/init/init.ts'
 import { openScene, query, type Scene } from '../../e2e/support/scene.ts'
-import type { Variables } from '../../support/cli.ts'
+import { runCli, type Variables } from '../../support/cli.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
 import { runCommand } from '../../support/run-command.ts'
 
@@ -91,6 +92,103 @@ describe('init', () => {
     )
     expect(first.startsWith('# mine\n')).toBe(true)
     expect(statSync(file).mode & 0o777).toBe(0o600)
+  })
+
+  describe('with a file whose name ends in .json', () => {
+    const named = () => join(makeFolder('init-json-', folder), 'intake-sync.json')
+    const readJson = (file: string) => JSON.parse(readFileSync(file, 'utf8'))
+
+    it('writes JSON of its owner, checked by the schema next to it, with which commands work', async () => {
+      const file = named()
+      const secretFile = join(folder, 'secret')
+      writeFileSync(secretFile, `${secret}\n`)
+      const env = { ...scene.env, INTAKE_API_SECRET: undefined, INTAKE_API_SECRET_FILE: secretFile }
+      const first = await init(['--file', file], env)
+      expect([first.code, statSync(file).mode & 0o777]).toEqual([0, 0o600])
+      expect(first.stdout).toContain(
+        `  + teams.0.apiKey: (hidden)\n  + teams.0.apiSecret: file:${secretFile}\n`,
+      )
+      const { $schema, settings, teams } = readJson(file)
+      expect(settings).toMatchObject({
+        DATABASE_URL: scene.url,
+        INTAKE_ENCRYPTION_KEY: expect.any(String),
+      })
+      const { INTAKE_BASE_URL: baseUrl, INTAKE_API_KEY: apiKey } = scene.env
+      expect(teams).toEqual([{ baseUrl, apiKey, apiSecret: `file:${secretFile}` }])
+      const isRight = new Ajv2020().compile(readJson(resolve(file, '..', $schema)))
+      expect(isRight(readJson(file))).toBe(true)
+      expect(isRight({ settings: { DATABASE_URI: 'x' }, teams })).toBe(false)
+      const cwd = resolve(file, '..')
+      const shown = await runCli(['config', 'show', '--json'], {}, { cwd })
+      const rows: readonly Record<string, unknown>[] = JSON.parse(shown.stdout).settings
+      const from = (name: string) => rows.find((each) => each.name === name)
+      expect(from('INTAKE_ENCRYPTION_KEY')).toMatchObject({
+        source: 'settings_file',
+        place: file,
+        value: null,
+      })
+      expect(from('teams.0.baseUrl')).toMatchObject({ source: 'teams_file', value: baseUrl })
+      expect((await runCli(['api', 'GET', '/v2/forms'], {}, { cwd })).code).toBe(0)
+      // A team that the environment describes counts more.
+      const other = { INTAKE_BASE_URL: 'http://127.0.0.1:1', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }
+      expect((await runCli(['api', 'GET', '/v2/forms'], other, { cwd })).stderr).toContain(
+        'code: unreachable',
+      )
+    })
+
+    it('run again changes only what differs and shows it; keys without a variable stay, and count', async () => {
+      const file = named()
+      const { INTAKE_BASE_URL: baseUrl, INTAKE_API_KEY: apiKey } = scene.env
+      const team = { paths: { forms: '/v2/forms' }, baseUrl, apiKey, apiSecret: 'env:MINE', pageSize: 5 }
+      const written = { settings: { DATABASE_URL: 'env:PLACE', LOG_LEVEL: 'silent' }, teams: [team] }
+      writeFileSync(file, JSON.stringify(written))
+      const own = { INTAKE_ENCRYPTION_KEY: KEY, INTAKE_DATA_DIR: folder }
+      const env = { MINE: secret, PLACE: scene.url, ...own }
+      const first = await init(['--file', file, '--json'], env)
+      const probed = JSON.parse(first.stdout).teams[0].streams[0]
+      expect([first.code, probed.page]).toEqual([0, 5])
+      const settings = { ...written.settings, ...own }
+      expect(readJson(file)).toEqual({ $schema: './intake-sync.schema.json', settings, teams: [team] })
+      const before = readFileSync(file, 'utf8')
+      const again = await init(['--file', file], env)
+      expect(again.stdout).toContain(`settings in ${file}: nothing to change`)
+      expect(readFileSync(file, 'utf8')).toBe(before)
+      const other = await init(['--file', file, '--timezone', 'Europe/Berlin', '--database', scene.url], env)
+      expect(other.stdout).toContain(
+        `settings in ${file}: 2 changed\n  ~ settings.DATABASE_URL: (hidden) → (hidden)\n  + teams.0.timezone: Europe/Berlin\n`,
+      )
+      expect(readJson(file).teams).toEqual([{ ...team, timezone: 'Europe/Berlin' }])
+      expect(statSync(file).mode & 0o777).toBe(0o600)
+    })
+
+    it('leaves the teams of a file with several to its reader', async () => {
+      const file = named()
+      const { INTAKE_BASE_URL: baseUrl, INTAKE_API_KEY: apiKey } = scene.env
+      const teams = ['north', 'south'].map((name) => ({ name, baseUrl, apiKey, apiSecret: 'env:MINE' }))
+      writeFileSync(file, JSON.stringify({ settings: { DATABASE_URL: scene.url }, teams }))
+      const env = { MINE: secret }
+      const first = await init(['--file', file, '--json'], env)
+      expect(JSON.parse(first.stdout).teams.map((each: { team: string }) => each.team)).toEqual([
+        'north',
+        'south',
+      ])
+      expect([first.code, readJson(file).teams]).toEqual([0, teams])
+      const { code, stderr } = await init(['--file', file, '--timezone', 'Europe/Berlin'], env)
+      expect([code, stderr]).toEqual([2, expect.stringContaining('has several teams')])
+    })
+
+    it.each([
+      ['no JSON', '{"teams": [', {}, /not a JSON object/],
+      ['an unknown setting', '{"settings": {"NO_SUCH": "hunter2"}, "teams": [{}]}', {}, /NO_SUCH/],
+      ['another file of teams', '{}', { INTAKE_CONFIG: '/etc/teams.json' }, /INTAKE_CONFIG names a file/],
+    ])('%s: exit code 2, and the file stays as it is', async (_, text, env, said) => {
+      const file = named()
+      writeFileSync(file, text)
+      const { code, output } = await init(['--file', file], { ...scene.env, ...env })
+      expect([code, output]).toEqual([2, expect.stringMatching(said)])
+      expect(output).not.toContain('hunter2')
+      expect(readFileSync(file, 'utf8')).toBe(text)
+    })
   })
 
   it.each([
@@ -213,6 +311,9 @@ it.each(Object.keys(DEPLOYMENTS) as (keyof typeof DEPLOYMENTS)[])(
         command: 'serve',
         env_file: '/srv/in 100%/settings.env',
       })
+      const ofJson = parse(deployText(kind, '/srv/my settings.json')).services['intake-sync']
+      expect(ofJson.volumes).toEqual([`/srv/my settings.json:${ofJson.environment.INTAKE_ENV_FILE}:ro`])
+      expect(ofJson.user).toBe(`${process.getuid!()}:${process.getgid!()}`)
     }
   },
 )
