@@ -148,6 +148,7 @@ const WORK = explained({
     'The team was removed from the warehouse, or is partly deleted. → Remove it from the configuration. To restore it, run a backfill with it in the configuration.',
   not_reached:
     '`wait` ended before the stream or record was as new as the time. → Give it more time with `--timeout`. `intake-sync status` shows whether webhooks arrive.',
+  unknown_run: 'The warehouse has no run with that number. → `intake-sync runs` lists the newest ones.',
   unknown_record:
     'The warehouse has no record with that id in that stream. → Check the stream, the id and `--team`.',
   unknown_patient:

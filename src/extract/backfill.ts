@@ -75,7 +75,7 @@ const STREAMS_AT_ONCE = 24
 const LOADERS = 8
 
 export async function backfill(options: BackfillOptions): Promise<BackfillSummary> {
-  const { url, clock, dry, signal } = options
+  const { url, clock, dry } = options
   const lost = new AbortController()
   // Every team adds a listener, however many there are.
   setMaxListeners(0, lost.signal)
@@ -90,7 +90,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
     const runId = dry
       ? null
       : await beginRun(control, 'backfill', { ...requested, allow_mass_delete: options.allowMassDelete })
-    return await withinRun({ url, runId, signal }, async () => {
+    return await withinRun({ url, runId, session: control, signal: options.signal }, async (signal) => {
       const watched = { url, teams, logger: options.logger, runId: options.isWatched === true ? runId : null }
       await using progress = openRunProgress(watched)
       await using loaders = openLoaders({
@@ -101,7 +101,7 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
           options.logger.warn({ code, attempt }, 'loading again after a temporary failure'),
       })
       const run: Run = {
-        options: { ...options, logger: progress.logger },
+        options: { ...options, signal, logger: progress.logger },
         progress,
         control,
         loaders,

@@ -6,6 +6,7 @@
 import type { Meter } from '../api/client.ts'
 import type { IntakeError } from '../core/errors.ts'
 import { instantOf } from '../core/time.ts'
+import { whyStopped } from '../load/cancel-run.ts'
 import { compareBatch, countBatch, loadBatch } from '../load/load.ts'
 import type { Loaders } from '../load/loaders.ts'
 import { type Figures, firstStep, type RunProgress } from '../load/run-progress.ts'
@@ -56,7 +57,8 @@ export async function runStream(run: StreamRun): Promise<StreamReport> {
     if (note.text !== null) options.logger.warn(place, note.text)
     return report(note.attention ? 'needs_attention' : 'succeeded', note.text)
   } catch (error) {
-    if (options.signal.aborted) return report('interrupted', 'stopped by a signal; the next run continues')
+    if (options.signal.aborted)
+      return report('interrupted', `${whyStopped(options.signal)}; the next run continues`)
     const failure = warehouseError(error)
     if (endsTeam(failure)) team.giveUp(failure)
     const note = failure.hint === undefined ? failure.message : `${failure.message} — ${failure.hint}`

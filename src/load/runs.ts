@@ -12,6 +12,7 @@ import { openSession, type Session } from '../warehouse/connect.ts'
 import { lockHolders, tryLock, unlock } from '../warehouse/locks.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
+import { openCancellation } from './cancel-run.ts'
 
 export type RunStatus = 'succeeded' | 'failed' | 'needs_attention' | 'interrupted'
 
@@ -62,23 +63,33 @@ export async function finishRun(
     .execute()
 }
 
+export interface BegunRun {
+  readonly url: string
+  /** Null for a dry run, which stores nothing. */
+  readonly runId: string | null
+  /** Of `beginRun`. */
+  readonly session: Session
+  readonly signal: AbortSignal
+}
+
 /**
- * Executes a run that has begun; stores why it throws, and throws the error. Uses a session of its own, because the loss
- * of the run's session may be the reason. Where the warehouse cannot be reached, the next run marks this one.
+ * Executes a run that has begun, with a signal that also aborts when the run is canceled; stores why it throws, and throws
+ * the error. Uses a session of its own for that, because the loss of the run's session may be the reason. Where the
+ * warehouse cannot be reached, the next run marks this one.
  */
 export async function withinRun<Result>(
-  {
-    url,
-    runId,
-    signal,
-  }: { readonly url: string; readonly runId: string | null; readonly signal: AbortSignal },
-  work: () => Promise<Result>,
+  { url, runId, session, signal }: BegunRun,
+  work: (signal: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
+  if (runId === null) return await work(signal)
+  let stopping = signal
   try {
-    return await work()
+    using cancellation = await openCancellation(session, { url, runId, signal })
+    stopping = cancellation.signal
+    return await work(stopping)
   } catch (thrown) {
     const error = warehouseError(thrown)
-    if (runId !== null) await storeFailure(url, runId, signal.aborted ? 'interrupted' : 'failed', error)
+    await storeFailure(url, runId, stopping.aborted ? 'interrupted' : 'failed', error)
     throw error
   }
 }

@@ -76,6 +76,7 @@ export interface Warehouse {
     started_at: Timestamp
     finished_at: ColumnType<Date | null, Date | null | undefined, Date | null>
     error: string | null
+    canceled_by: ColumnType<string | null, string | undefined, string | null>
   }
   'intake_ops.run_streams': {
     run_id: BigInt_

@@ -11,7 +11,7 @@ import type { Ended } from './cli.ts'
 
 const FOLDER = join(import.meta.dirname, '../../schemas')
 const GROUPS = new Set(
-  'access classify config dbt dead-letters erase instruments patients privacy receipt teams webhooks'.split(
+  'access classify config dbt dead-letters erase instruments patients privacy receipt runs teams webhooks'.split(
     ' ',
   ),
 )

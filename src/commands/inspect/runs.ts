@@ -1,17 +1,51 @@
 /**
- * `intake-sync runs`: the newest runs, their outcome and its reason.
+ * `intake-sync runs`: the newest runs, their outcome and its reason; `runs show` how far one has come; `runs cancel` ends it.
  *
- * Invariant: only reads; where there is no warehouse, it says so and creates none.
+ * Invariant: listing and showing only read; where there is no warehouse, it says so and creates none.
  */
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
+import { cancelRun, unknownRun } from '../../load/cancel-run.ts'
+import {
+  type LiveStream,
+  type LogLine,
+  progressOf,
+  readLines,
+  readProgress,
+} from '../../operate/health/run-live.ts'
 import { type Run, readRuns } from '../../operate/health/runs.ts'
+import { openSession } from '../../warehouse/connect.ts'
+import { lockHolders } from '../../warehouse/locks.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, printJson, requireWarehouse } from '../context.ts'
 import { wholeNumber } from '../terminal/options.ts'
 import { colored, fittedTable, formatSeconds, minute, paragraph } from '../terminal/terminal.ts'
 
 export function runsCommand(context: Context): Command {
+  // The list has --json too, and takes it from those below it.
+  const runs = listCommand(context)
+  runs.addCommand(
+    new Command('show')
+      .description(
+        'one run: its streams, how far they are, which process executes it, and the end of its log',
+      )
+      .argument('<id>', 'its number: see runs', wholeNumber)
+      .option('--json', 'print one JSON document')
+      .action((id: number, _, command: Command) => showRun(context, id, command.optsWithGlobals())),
+  )
+  runs.addCommand(
+    new Command('cancel')
+      .description('end a run: what it has loaded stays, and the next run continues')
+      .argument('<id>', 'its number: see runs', wholeNumber)
+      .option('--json', 'print one JSON document')
+      .action((id: number, _, command: Command) => cancel(context, id, command.optsWithGlobals())),
+  )
+  return runs
+}
+
+function listCommand(context: Context): Command {
   return new Command('runs')
     .description('the newest runs: what they did, how they ended, and why')
     .option('--limit <number>', 'number of runs', wholeNumber, 20)
@@ -23,6 +57,82 @@ export function runsCommand(context: Context): Command {
       if (options.json) printJson(context, { runs })
       else context.stdout.write(runs.length === 0 ? 'no run yet\n' : runsText(context, runs))
     })
+}
+
+async function showRun(context: Context, id: number, options: { json?: true }): Promise<void> {
+  await using warehouse = await requireWarehouse(context, readConfig(context.env))
+  await requireMigrated(warehouse.url)
+  const [run] = await readRuns(warehouse.url, 1, id)
+  if (run?.run_id !== id) throw unknownRun(id)
+  await using session = await openSession({ url: warehouse.url, purpose: 'runs' })
+  const { db } = session
+  const isRunning = run.status === 'running'
+  const { streams: progress, seconds_left } = progressOf(isRunning ? await readProgress(db, id) : [])
+  const owner = isRunning ? await lockHolders(db, 'run', String(id)) : null
+  const shown = { ...run, owner, progress, seconds_left, log: await readLines(db, id) }
+  if (options.json) printJson(context, shown)
+  else context.stdout.write(runText(context, shown))
+}
+
+/** How long `cancel` waits for a run to end the batches that it is loading. */
+const CANCEL_MS = 30_000
+
+async function cancel(context: Context, id: number, options: { json?: true }): Promise<void> {
+  await using warehouse = await requireWarehouse(context, readConfig(context.env))
+  await requireMigrated(warehouse.url)
+  const how = { url: warehouse.url, clock: systemClock, forMs: CANCEL_MS }
+  const { status, canceled } = await cancelRun(how, id).catch((error) => {
+    throw warehouseError(error)
+  })
+  if (options.json) printJson(context, { run_id: id, status, canceled })
+  else if (!canceled && status !== 'running') context.stdout.write(`run ${id} had ended: ${status}\n`)
+  else if (status === 'running')
+    context.stdout.write(
+      `run ${id} is canceled, and still loads what it has read; see intake-sync runs show ${id}\n`,
+    )
+  else context.stdout.write(`run ${id} is canceled; what it loaded stays, and the next run continues\n`)
+}
+
+interface ShownRun extends Run {
+  /** The session that executes it, in words; null once it has ended. */
+  readonly owner: string | null
+  /** Of a running run. */
+  readonly progress: readonly LiveStream[]
+  readonly seconds_left: number | null
+  readonly log: readonly LogLine[]
+}
+
+const SHOWN_LINES = 20
+
+function runText(context: Context, run: ShownRun): string {
+  const left = run.seconds_left === null ? '' : `, about ${formatSeconds(run.seconds_left)} left`
+  const took = run.seconds === null ? '' : ` (${formatSeconds(run.seconds)}${left})`
+  const first = `run ${run.run_id}, ${run.kind}: ${run.status}${took}\n`
+  const owner = run.owner === null ? '' : paragraph(context, `executed by ${run.owner}`, 2)
+  const head = ['stream', 'status', 'pages', 'requests', '429', 'fetched', 'of', 'changed', 'deleted']
+  const ended = run.streams.map((each) => [
+    `${each.team}/${each.stream}`,
+    each.status,
+    '',
+    ...[each.requests, each.throttled, each.fetched].map(String),
+    '',
+    ...[each.changed, each.deleted].map(String),
+  ])
+  const names = new Set(ended.map(([name]) => name))
+  const live = run.progress.map((each) => [
+    `${each.team}/${each.stream}`,
+    each.phase,
+    ...[each.pages, each.requests, each.throttled, each.fetched, each.expected ?? ''].map(String),
+    '',
+    '',
+  ])
+  const rows = [...live.filter(([name]) => !names.has(name)), ...ended]
+  const table = rows.length === 0 ? '' : fittedTable(context, [head, ...rows], 0)
+  const lines = run.log.slice(-SHOWN_LINES).map(({ at, level, team, stream, message }) => {
+    const place = stream === null ? '' : `${team ?? '-'}/${stream}: `
+    return paragraph(context, `${at.slice(11, 19)} ${level} ${place}${message}`.replace(/\s+/g, ' '), 2)
+  })
+  return `${first}${owner}${reasons(context, run)}${table}${lines.length === 0 ? '' : `log (UTC):\n${lines.join('')}`}`
 }
 
 function runsText(context: Context, runs: readonly Run[]): string {

@@ -4,9 +4,8 @@
  * Invariant: counts, times, names of teams and streams, and lines of the log, which contain no value of a record.
  */
 import type { FastifyInstance } from 'fastify'
-import { type Kysely, sql } from 'kysely'
+import { progressOf, readLines, readProgress } from '../../operate/health/run-live.ts'
 import { type Run, type RunStream, readRuns } from '../../operate/health/runs.ts'
-import type { Warehouse } from '../../warehouse/tables.ts'
 import { Refusal } from '../access.ts'
 import { minute, plural } from '../format.ts'
 import type { Shared } from '../shared.ts'
@@ -35,96 +34,6 @@ export function serveRuns(app: FastifyInstance, { options, readings, show }: Sha
     const data = { run, before, rows: comparedWith(run, before), options: optionsOf(run), ...live }
     return show(request, reply, { view: 'run', title: `Run ${id}`, waits: isRunning, data })
   })
-}
-
-/** A stream of a running run, as last stored. */
-export interface StoredProgress {
-  readonly team: string
-  readonly stream: string
-  readonly phase: string
-  readonly pages: number
-  readonly requests: number
-  readonly throttled: number
-  readonly fetched: number
-  /** The service's count; null where it gives none. */
-  readonly expected: number | null
-  /** Permitted requests per second of the team; null while no limit is known. */
-  readonly permitted_rate: number | null
-  /** From the beginning of the stream to the last time its row was stored. */
-  readonly seconds: number
-}
-
-export interface LiveStream extends StoredProgress {
-  /** Records per second; null before the first. */
-  readonly rate: number | null
-  /** Of the list that is being read; null where the service does not count it. */
-  readonly seconds_left: number | null
-}
-
-export interface LiveTeam {
-  readonly team: string
-  readonly requests: number
-  readonly throttled: number
-  readonly permitted_rate: number | null
-  /** Requests per second since the team's first stream began, and their share of the permitted ones. */
-  readonly rate: number
-  readonly share: number | null
-}
-
-export interface Live {
-  readonly streams: readonly LiveStream[]
-  readonly teams: readonly LiveTeam[]
-  /** Until the last of the lists that are being read; null where none can be foretold. */
-  readonly seconds_left: number | null
-}
-
-/** What the stored progress means: rates, use of the budget, time left. */
-export function progressOf(stored: readonly StoredProgress[]): Live {
-  const streams = stored.map((each): LiveStream => {
-    const { fetched, expected, seconds, phase } = each
-    const rate = fetched > 0 && seconds > 0 ? fetched / seconds : null
-    const isFetching = phase === 'fetch' && rate !== null && expected !== null
-    return { ...each, rate, seconds_left: isFetching ? Math.max(0, expected - fetched) / rate : null }
-  })
-  const teams = [...new Set(stored.map(({ team }) => team))].map((team): LiveTeam => {
-    const own = stored.filter((each) => each.team === team)
-    const sum = (figure: 'requests' | 'throttled') => own.reduce((total, each) => total + each[figure], 0)
-    const [requests, throttled] = [sum('requests'), sum('throttled')]
-    const rate = requests / Math.max(1, ...own.map(({ seconds }) => seconds))
-    const permitted_rate = own.find((each) => each.permitted_rate !== null)?.permitted_rate ?? null
-    const share = permitted_rate === null ? null : Math.min(1, rate / permitted_rate)
-    return { team, requests, throttled, permitted_rate, rate, share }
-  })
-  const left = streams.flatMap(({ seconds_left }) => seconds_left ?? [])
-  return { streams, teams, seconds_left: left.length === 0 ? null : Math.max(...left) }
-}
-
-async function readProgress(db: Kysely<Warehouse>, runId: number): Promise<readonly StoredProgress[]> {
-  const { rows } = await sql<StoredProgress>`
-    select team.name as team, stream, phase, pages::float8 as pages, requests::float8 as requests,
-      throttled::float8 as throttled, fetched::float8 as fetched, expected::float8 as expected, permitted_rate,
-      greatest(0, extract(epoch from updated_at - began_at))::float8 as seconds
-    from intake_ops.run_progress join intake.teams team using (team_id)
-    where run_id = ${runId} order by phase = 'ended', team.name, began_at, stream`.execute(db)
-  return rows
-}
-
-interface LogLine {
-  readonly at: string
-  readonly level: string
-  readonly team: string | null
-  readonly stream: string | null
-  readonly message: string
-}
-
-/** The newest last. */
-async function readLines(db: Kysely<Warehouse>, runId: number): Promise<readonly LogLine[]> {
-  const { rows } = await sql<LogLine>`
-    select to_json(at) #>> '{}' as at, level, team.name as team, stream, message
-    from intake_ops.run_log left join intake.teams team using (team_id) where run_id = ${runId} order by line`.execute(
-    db,
-  )
-  return rows
 }
 
 const COMPARED = 50

@@ -35,6 +35,8 @@ export interface Run {
   /** For a run in progress, the time so far; null for a run that was killed. */
   readonly seconds: number | null
   readonly error: string | null
+  /** The login that canceled it; null for a run that nobody canceled. */
+  readonly canceled_by: string | null
   readonly options: unknown
   readonly streams: readonly RunStream[]
 }
@@ -48,7 +50,7 @@ export async function readRuns(
   await using session = await openSession({ url, purpose: 'runs' })
   try {
     const { rows } = await sql<Run>`
-      select run.run_id::int as run_id, run.kind, run.status, run.options, run.error,
+      select run.run_id::int as run_id, run.kind, run.status, run.options, run.error, run.canceled_by,
         to_json(run.started_at) #>> '{}' as started_at, to_json(run.finished_at) #>> '{}' as finished_at,
         extract(epoch from coalesce(run.finished_at, now()) - run.started_at)::float8 as seconds,
         coalesce((

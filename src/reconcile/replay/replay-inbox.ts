@@ -57,13 +57,13 @@ const POLL_MS = 20
 const AGAIN = sql.table('pg_temp.again')
 
 export async function replayInbox(options: InboxReplayOptions): Promise<InboxReplayed> {
-  const { url, clock, logger, signal, since, streams, versions, onProgress, portion = PORTION } = options
+  const { url, clock, logger, since, streams, versions, onProgress, portion = PORTION } = options
   await using session = await openSession({ url, purpose: 'replay --inbox' })
   try {
     const teams = await teamsToReplay(session, options.team)
     const requested = { inbox: true, since, streams: streams?.map(({ name }) => name) ?? null }
     const runId = await beginRun(session, 'replay', { ...requested, teams: teams.map(({ name }) => name) })
-    return await withinRun({ url, runId, signal }, async () => {
+    return await withinRun({ url, runId, session, signal: options.signal }, async (signal) => {
       const teamIds = teams.map(({ teamId }) => teamId)
       const { events, last } = await choose(session, options, teamIds)
       const draining = teams.map(({ name, teamId }): DrainTeam => {

@@ -9,6 +9,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { Envelope, StreamName } from '../../core/envelope.ts'
 import { selectTeams } from '../../core/which-team.ts'
+import { whyStopped } from '../../load/cancel-run.ts'
 import { matchQuestions } from '../../load/exports/file-problems.ts'
 import { isRefusalOfData } from '../../load/load.ts'
 import { type Loaders, openLoaders } from '../../load/loaders.ts'
@@ -51,14 +52,14 @@ export interface ReplaySummary {
 }
 
 export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
-  const { url, clock, logger, streams, signal } = options
+  const { url, clock, logger, streams } = options
   await using session = await openSession({ url, purpose: 'replay' })
   try {
     const teams = await teamsToReplay(session, options.team)
     await lockStreams(session, streams, teams)
     const requested = { streams: streams.map(({ name }) => name), teams: teams.map(({ name }) => name) }
     const runId = await beginRun(session, 'replay', requested)
-    return await withinRun({ url, runId, signal }, async () => {
+    return await withinRun({ url, runId, session, signal: options.signal }, async (signal) => {
       await using loaders = openLoaders({
         url,
         clock,
@@ -71,11 +72,11 @@ export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
         for (const stream of streams) {
           reports.push({
             stream: stream.name,
-            report: await replayed(options, session, loaders, team, stream),
+            report: await replayed({ ...options, signal }, session, loaders, team, stream),
           })
         }
         // Columns of exports refer to questions of forms, and either may have been rebuilt.
-        if (!options.signal.aborted) await matchQuestions(session.db, team.teamId)
+        if (!signal.aborted) await matchQuestions(session.db, team.teamId)
         done.push({ name: team.name, streams: reports })
       }
       const status = statusOf(done.flatMap((team) => team.streams.map(({ report }) => report.status)))
@@ -106,7 +107,8 @@ async function replayed(
     const note = `${counts.refused} of its records could not be rebuilt; their rows are unchanged`
     return report('needs_attention', counts, note)
   } catch (error) {
-    if (signal.aborted) return report('interrupted', none, 'stopped by a signal; run it again to complete it')
+    if (signal.aborted)
+      return report('interrupted', none, `${whyStopped(signal)}; run it again to complete it`)
     const failure = warehouseError(error)
     const note = failure.hint === undefined ? failure.message : `${failure.message} — ${failure.hint}`
     logger.error({ team: name, stream: stream.name, code: failure.code }, note)

@@ -11,6 +11,7 @@ import { openFairQueue } from '../../core/fair-queue.ts'
 import { type OpenTeam, openTeam, type TeamSource } from '../../extract/backfill-options.ts'
 import { figuresOf, sourceOf } from '../../extract/run-stream.ts'
 import { emptyTally, type Progress } from '../../extract/source.ts'
+import { whyStopped } from '../../load/cancel-run.ts'
 import { type Loaders, type OpenLoaders, openLoaders } from '../../load/loaders.ts'
 import { firstStep, openRunProgress, type RunProgress } from '../../load/run-progress.ts'
 import { beginRun, finishRun, lockStreams, type RunStatus, withinRun } from '../../load/runs.ts'
@@ -78,7 +79,7 @@ export interface TeamVerified {
 }
 
 export async function verify(options: VerifyOptions): Promise<VerifySummary> {
-  const { url, clock, logger, streams, repair, signal } = options
+  const { url, clock, logger, streams, repair } = options
   await using control = await openSession({ url, purpose: 'verify' })
   try {
     const teams: (TeamSource & { readonly teamId: number })[] = []
@@ -89,7 +90,7 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
       teams: teams.map(({ name }) => name),
       repair: repair !== null,
     })
-    return await withinRun({ url, runId, signal }, async () => {
+    return await withinRun({ url, runId, session: control, signal: options.signal }, async (signal) => {
       const watched = { url, teams, logger, runId: options.isWatched === true ? runId : null }
       await using progress = openRunProgress(watched)
       await using loaders = openLoaders({
@@ -103,7 +104,7 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
         teams.map((team) =>
           queue.add(team.teamId, () =>
             verifyTeam(
-              { options: { ...options, logger: progress.logger }, control, loaders, runId, progress },
+              { options: { ...options, signal, logger: progress.logger }, control, loaders, runId, progress },
               team,
             ),
           ),
@@ -195,7 +196,7 @@ function failureOf(
   place: { readonly team: string; readonly stream: StreamName },
   error: unknown,
 ): { readonly status: 'failed' | 'interrupted'; readonly error: string } {
-  if (signal.aborted) return { status: 'interrupted', error: 'stopped by a signal' }
+  if (signal.aborted) return { status: 'interrupted', error: whyStopped(signal) }
   const { code, message, hint } = warehouseError(error)
   const note = hint === undefined ? message : `${message} — ${hint}`
   logger.error({ ...place, code }, note)

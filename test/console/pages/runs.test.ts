@@ -1,35 +1,7 @@
-/** How far a run has come: what is stored while it runs, and what the page makes of it. */
+/** How far a run has come, as the page shows it. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { progressOf, type StoredProgress } from '../../../src/console/pages/runs.ts'
 import { openScene, type Scene } from '../../e2e/support/scene.ts'
 import { startConsole } from '../support/console.ts'
-
-const stored = (over: Partial<StoredProgress>): StoredProgress => ({
-  ...{ team: 'north', stream: 'patients', phase: 'fetch', pages: 3, requests: 30, throttled: 1 },
-  ...{ fetched: 300, expected: 1_200, permitted_rate: 20, seconds: 3 },
-  ...over,
-})
-
-it('says how much of the budget is used, and how long the longest list still takes', () => {
-  const { streams, teams, seconds_left } = progressOf([
-    stored({}),
-    stored({ stream: 'forms', requests: 15, throttled: 0, fetched: 10, expected: 20, seconds: 1 }),
-    stored({ stream: 'documents', phase: 'ended', requests: 0, throttled: 0, fetched: 0, expected: null }),
-    stored({ team: 'south', phase: 'plan', fetched: 0, expected: null, permitted_rate: null, seconds: 0 }),
-  ])
-  expect(streams.map(({ rate, seconds_left: left }) => [rate, left])).toEqual([
-    [100, 9],
-    [10, 1],
-    [null, null],
-    [null, null],
-  ])
-  expect(teams).toEqual([
-    { team: 'north', requests: 45, throttled: 1, permitted_rate: 20, rate: 15, share: 0.75 },
-    { team: 'south', requests: 30, throttled: 1, permitted_rate: null, rate: 30, share: null },
-  ])
-  expect(seconds_left).toBe(9)
-  expect(progressOf([])).toEqual({ streams: [], teams: [], seconds_left: null })
-})
 
 let scene: Scene
 let page: Awaited<ReturnType<typeof startConsole>>

@@ -1,0 +1,117 @@
+/**
+ * Ends a run from another process.
+ *
+ * Invariant: a canceled run stops as one that a signal stops: what it loaded stays, and the next run continues. The login
+ * that cancels is stored first, and a notification alone ends nothing, since every login of the database can send one.
+ */
+import { setMaxListeners } from 'node:events'
+import { type Kysely, sql } from 'kysely'
+import type { Clock } from '../core/clock.ts'
+import { IntakeError } from '../core/errors.ts'
+import { openSession, type Session } from '../warehouse/connect.ts'
+import { glance } from '../warehouse/glance.ts'
+import { tryLock, unlock } from '../warehouse/locks.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+
+const CHANNEL = 'intake_canceled_runs'
+const LIMIT_MS = 5_000
+const POLL_MS = 100
+
+/** Why a run was aborted that somebody canceled. */
+class Canceled extends Error {}
+
+/** Why a run stopped before its end, for its note. */
+export function whyStopped({ reason }: AbortSignal): string {
+  return reason instanceof Canceled ? reason.message : 'stopped by a signal'
+}
+
+export interface Cancellation extends Disposable {
+  /** Aborts when the run is canceled, and when the given signal aborts. */
+  readonly signal: AbortSignal
+}
+
+/** Listens on the session of the run, which ends soon after it. */
+export async function openCancellation(
+  { client, db }: Session,
+  { url, runId, signal }: { readonly url: string; readonly runId: string; readonly signal: AbortSignal },
+): Promise<Cancellation> {
+  const canceled = new AbortController()
+  // Every team and request listens; many listeners are no leak.
+  setMaxListeners(0, canceled.signal)
+  const relay = () => canceled.abort(signal.reason)
+  signal.addEventListener('abort', relay, { once: true })
+  if (signal.aborted) relay()
+  const endIfCanceled = async (db: Kysely<Warehouse>) => {
+    const { rows } = await sql<{ login: string | null }>`
+      select canceled_by as login from intake_ops.runs where run_id = ${runId}`.execute(db)
+    const login = rows[0]?.login ?? null
+    if (login !== null) canceled.abort(new Canceled(`canceled by ${login}`))
+  }
+  const onNotification = ({ channel, payload }: { channel: string; payload?: string | undefined }) => {
+    if (channel !== CHANNEL || payload !== runId) return
+    // The session of the run may be in a transaction.
+    glance({ url, purpose: 'canceled run', milliseconds: LIMIT_MS }, endIfCanceled).catch(() => {})
+  }
+  client.on('notification', onNotification)
+  await client.query(`listen ${CHANNEL}`)
+  // Somebody may have canceled the run before it listened.
+  await endIfCanceled(db)
+  return {
+    signal: canceled.signal,
+    [Symbol.dispose]() {
+      signal.removeEventListener('abort', relay)
+      client.off('notification', onNotification)
+    },
+  }
+}
+
+export interface CanceledRun {
+  /** As stored now: `running` while the run ends the batches that it is loading. */
+  readonly status: string
+  /** False for a run that had ended before. */
+  readonly canceled: boolean
+}
+
+/** Cancels a run and waits until it has ended, at most `forMs`. Throws where there is no such run. */
+export async function cancelRun(
+  { url, clock, forMs }: { readonly url: string; readonly clock: Clock; readonly forMs: number },
+  runId: number,
+): Promise<CanceledRun> {
+  await using session = await openSession({ url, purpose: 'cancel a run' })
+  const { numAffectedRows } = await sql`
+    update intake_ops.runs set canceled_by = session_user
+    where run_id = ${runId} and status = 'running' and canceled_by is null`.execute(session.db)
+  await sql`select pg_notify(${CHANNEL}, ${String(runId)})`.execute(session.db)
+  const until = clock.now() + forMs * 1_000
+  for (;;) {
+    const status = await statusOf(session, runId)
+    if (status !== 'running' || clock.now() >= until) return { status, canceled: numAffectedRows === 1n }
+    await clock.sleep(POLL_MS)
+  }
+}
+
+/** As stored; of a run whose process is gone, what the next run stores. */
+async function statusOf(session: Session, runId: number): Promise<string> {
+  const name = String(runId)
+  const status = await storedStatus(session, runId)
+  if (status !== 'running' || !(await tryLock(session, 'run', name))) return status
+  await unlock(session, 'run', name)
+  // It may have ended since the first look.
+  const again = await storedStatus(session, runId)
+  return again === 'running' ? 'interrupted' : again
+}
+
+async function storedStatus({ db }: Session, runId: number): Promise<string> {
+  const { rows } = await sql<{ status: string }>`
+    select status from intake_ops.runs where run_id = ${runId}`.execute(db)
+  if (rows[0] !== undefined) return rows[0].status
+  throw unknownRun(runId)
+}
+
+export function unknownRun(runId: number): IntakeError {
+  return new IntakeError(`there is no run ${runId}`, {
+    code: 'unknown_run',
+    verdict: 'stop',
+    hint: 'intake-sync runs lists the newest ones',
+  })
+}

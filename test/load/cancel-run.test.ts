@@ -1,0 +1,119 @@
+/** A run is shown while it runs, and canceled from another process: it stops like one that a signal stops. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { openScene, type Scene } from '../e2e/support/scene.ts'
+import { runCommand } from '../support/run-command.ts'
+
+let scene: Scene
+
+beforeAll(async () => {
+  scene = await openScene()
+})
+afterAll(async () => {
+  await scene?.[Symbol.asyncDispose]()
+})
+afterEach(() => scene.emulator.control.setFaults(''))
+
+const runs = (...words: string[]) => runCommand(['runs', ...words], scene.env)
+
+/** Starts a command whose requests are not answered for a long time; returns its run once it is listed. */
+async function begin(...words: string[]) {
+  scene.emulator.control.setFaults('slow=1:60000')
+  const [before] = await scene.query<{ id: number }>(
+    'select coalesce(max(run_id), 0)::int as id from intake_ops.runs',
+  )
+  const ended = runCommand(words, scene.env)
+  let id = 0
+  await expect
+    .poll(
+      async () => {
+        const [run] = await scene.query<{ id: number }>(
+          `select max(run_id)::int as id from intake_ops.runs where run_id > ${before!.id} and status = 'running'`,
+        )
+        id = run?.id ?? 0
+        return id
+      },
+      { timeout: 20_000 },
+    )
+    .toBeGreaterThan(0)
+  return { id, ended }
+}
+
+describe('runs cancel', () => {
+  it('ends a backfill, which says who canceled it; the next one loads everything', async () => {
+    const { id, ended } = await begin('backfill')
+    const canceled = await runs('cancel', String(id), '--json')
+    expect(JSON.parse(canceled.stdout)).toEqual({ run_id: id, status: 'interrupted', canceled: true })
+    const run = await ended
+    expect(run.code).toBe(130)
+    const [stored] = await scene.query<{ login: string; me: string; error: string }>(
+      `select canceled_by as login, session_user as me, error from intake_ops.runs where run_id = ${id}`,
+    )
+    expect(stored!.login).toBe(stored!.me)
+    expect(stored!.error).toContain(`canceled by ${stored!.me}; the next run continues`)
+    expect((await runs()).stdout).toContain(`canceled by ${stored!.me}`)
+
+    scene.emulator.control.setFaults('')
+    expect((await runCommand(['backfill'], scene.env)).code).toBe(0)
+    expect(await scene.query('select from intake.patients')).toHaveLength(45)
+
+    const again = await runs('cancel', String(id))
+    expect(again.stdout).toBe(`run ${id} had ended: interrupted\n`)
+    expect(again.code).toBe(0)
+  })
+
+  it('ends a verification too', async () => {
+    const { id, ended } = await begin('verify')
+    expect((await runs('cancel', String(id))).stdout).toBe(
+      `run ${id} is canceled; what it loaded stays, and the next run continues\n`,
+    )
+    expect((await ended).code).toBe(130)
+  })
+
+  it('is not done by a notification alone, which every login can send', async () => {
+    const { id, ended } = await begin('backfill', '--streams', 'forms')
+    await scene.query(`select pg_notify('intake_canceled_runs', '${id}')`)
+    // The notification of another run is later on the same channel: the first one has arrived when this one ends it.
+    await scene.query(`select pg_notify('intake_canceled_runs', '0')`)
+    const { status } = JSON.parse((await runs('show', String(id), '--json')).stdout)
+    expect(status).toBe('running')
+    await runs('cancel', String(id))
+    expect((await ended).code).toBe(130)
+  })
+
+  it('says of a run whose process is gone that it was interrupted', async () => {
+    const [run] = await scene.query<{ id: number }>(
+      `insert into intake_ops.runs (kind, status, options) values ('backfill', 'running', '{}') returning run_id::int as id`,
+    )
+    const { stdout } = await runs('cancel', String(run!.id), '--json')
+    expect(JSON.parse(stdout)).toMatchObject({ status: 'interrupted' })
+  })
+
+  it('knows only runs that exist', async () => {
+    for (const word of ['cancel', 'show']) {
+      const { code, stderr } = await runs(word, '999999')
+      expect(code).toBe(1)
+      expect(stderr).toContain('there is no run 999999')
+      expect(stderr).toContain('unknown_run')
+    }
+    expect((await runs('cancel', 'x')).code).toBe(2)
+  })
+})
+
+describe('runs show', () => {
+  it('shows the phases, the process and the log of a running run, and the outcome of one that ended', async () => {
+    const { id, ended } = await begin('backfill', '--streams', 'patients')
+    const shown = async () => (await runs('show', String(id))).stdout
+    await expect.poll(shown, { timeout: 20_000 }).toMatch(/default\/patients +(plan|fetch)/)
+    expect(await shown()).toMatch(new RegExp(`^run ${id}, backfill: running \\(`))
+    expect(await shown()).toMatch(/executed by .*\d/)
+    expect(await shown()).toMatch(/log \(UTC\):\n +\d\d:\d\d:\d\d info default\/patients: began/)
+    const document = JSON.parse((await runs('show', String(id), '--json')).stdout)
+    expect(document).toMatchObject({ run_id: id, status: 'running', canceled_by: null })
+    expect(document.progress).toMatchObject([{ team: 'default', stream: 'patients', fetched: 0 }])
+
+    await runs('cancel', String(id))
+    await ended
+    expect(await shown()).toMatch(/default\/patients +interrupted/)
+    expect(await shown()).toMatch(new RegExp(`^run ${id}, backfill: interrupted`))
+  })
+})
