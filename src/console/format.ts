@@ -44,25 +44,33 @@ const HEIGHT = 28
 export function bars(all: readonly Bar[], label: string): string {
   const most = Math.max(1, ...all.map(({ value }) => value))
   const shapes = all.map(({ value, kind, title }, at) => {
-    const height = value === 0 ? 1 : Math.max(3, Math.round((value / most) * HEIGHT))
+    const height = heightOf(value, most)
     const place = `x="${at * WIDTH}" y="${HEIGHT - height}" width="${WIDTH - 1}" height="${height}"`
     return `<rect class="${kind}" ${place}><title>${escaped(title)}</title></rect>`
   })
-  const width = Math.max(1, all.length) * WIDTH
-  const size = `width="${width}" height="${HEIGHT}" viewBox="0 0 ${width} ${HEIGHT}"`
-  return `<svg class="bars" role="img" aria-label="${escaped(label)}" ${size}>${shapes.join('')}</svg>`
+  return chart(all.length, label, shapes.join(''))
 }
 
-/** Bars of the last days, today last. */
+/** Bars of the last days, today last: one shape, for there are as many as there are teams. */
 export function days(values: readonly number[], what: string): string {
   const total = values.reduce((sum, each) => sum + each, 0)
-  const most = values.length === 0 ? 0 : Math.max(...values)
-  const label = `${what} per day for ${values.length} days: ${count(total)} in all, at most ${count(most)} a day`
-  const titled = values.map((value, at): Bar => {
-    const ago = values.length - 1 - at
-    return { value, kind: 'plain', title: `${ago === 0 ? 'today' : `${ago} d ago`}: ${count(value)}` }
+  const most = Math.max(1, ...values)
+  const label = `${what} per day for ${values.length} days: ${count(total)} in all, at most ${count(Math.max(0, ...values))} a day`
+  const shape = values.map((value, at) => {
+    const height = heightOf(value, most)
+    return `M${at * WIDTH} ${HEIGHT}v-${height}h${WIDTH - 1}v${height}z`
   })
-  return bars(titled, label)
+  return chart(values.length, label, `<title>${escaped(label)}</title><path d="${shape.join('')}"/>`)
+}
+
+function heightOf(value: number, most: number): number {
+  return value === 0 ? 1 : Math.max(3, Math.round((value / most) * HEIGHT))
+}
+
+function chart(places: number, label: string, shapes: string): string {
+  const width = Math.max(1, places) * WIDTH
+  const size = `width="${width}" height="${HEIGHT}" viewBox="0 0 ${width} ${HEIGHT}"`
+  return `<svg class="bars" role="img" aria-label="${escaped(label)}" ${size}>${shapes}</svg>`
 }
 
 function escaped(text: string): string {

@@ -1,8 +1,8 @@
 /**
  * The readings of the warehouse that pages share.
  *
- * Invariant: one reading at a time, however many pages are open, and a slow one at most a twentieth of the time:
- * what a reading costs does not grow with the number of pages.
+ * Invariant: one reading at a time, however many pages are open, and a slow one for a hundredth of the time, at most a
+ * twentieth: what a reading costs does not grow with the number of pages.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../core/clock.ts'
@@ -105,7 +105,10 @@ export interface Remembered<Value> {
 const STALE_MS = 60_000
 /** A page that has such a value waits no longer than this for a newer one. */
 const SHORT_MS = 120
-const SHARE = 20
+/** Of the time, reading takes one part of so many; a value that is older than `OLD_MS` is read again sooner. */
+const SHARE = 100
+const OLD_MS = 30_000
+const LEAST_SHARE = 20
 
 export function remembered<Value>(
   read: () => Promise<Value>,
@@ -126,7 +129,8 @@ export function remembered<Value>(
     const begun = now()
     const value = read()
       .then((result) => {
-        const fresh = Math.max(freshMs, (now() - begun) * SHARE)
+        const took = now() - begun
+        const fresh = Math.max(freshMs, Math.min(took * SHARE, OLD_MS), took * LEAST_SHARE)
         if (since === changes) last = { value: result, at: now(), fresh }
         return result
       })

@@ -96,23 +96,28 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
     await app.register(view, { engine: { eta }, templates: join(import.meta.dirname, 'views') })
     const assets = serveAssets(app)
 
-    const show: Shared['show'] = (
+    const rendered = openRendered()
+    const show: Shared['show'] = async (
       request,
       reply,
-      { view: name, title, status = 200, data = {}, waits = false },
+      { view: name, title, status = 200, data = {}, waits = false, from },
     ) => {
-      const visitor: Visitor | null = request.visitor
-      const page = {
-        ...{ title, assets, visitor, waits, version: options.version, path: request.url.split('?')[0] },
-        canBreak: (options.breakages ?? []).length > 0,
-        // The answer to a form cannot be loaded again.
-        isLive: visitor !== null && request.method === 'GET' && status === 200,
-        token: visitor === null ? '' : sessions.formToken(visitor),
+      const own: Visitor | null = request.visitor
+      const render = (visitor: Visitor | null, token: string) => {
+        const page = {
+          ...{ title, assets, visitor, token, waits, version: options.version },
+          path: request.url.split('?')[0],
+          canBreak: (options.breakages ?? []).length > 0,
+          // The answer to a form cannot be loaded again.
+          isLive: visitor !== null && request.method === 'GET' && status === 200,
+        }
+        return reply.viewAsync(name, { ...data, page, f: format })
       }
-      return reply
-        .code(status)
-        .type('text/html; charset=utf-8')
-        .viewAsync(name, { ...data, page, f: format })
+      reply.code(status).type('text/html; charset=utf-8')
+      const token = own === null ? '' : sessions.formToken(own)
+      if (own === null || from === undefined || waits) return await render(own, token)
+      const place = { key: `${own.role} ${request.url}`, login: own.login, token, from }
+      return await rendered.text(place, (login, blank) => render({ ...own, login }, blank))
     }
     app.setNotFoundHandler((request, reply) => show(request, reply, NOT_FOUND))
     app.setErrorHandler((error, request, reply) => {
@@ -152,6 +157,30 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
     throw listenError(error, port)
   }
 }
+
+/** Texts of pages that all readers of a role share, as long as the readings that they show are the same. */
+function openRendered() {
+  const known = new Map<string, { readonly from: readonly unknown[]; readonly text: Promise<string> }>()
+  // What differs between readers: random, so that nothing else on a page can be taken for it.
+  const [LOGIN_PLACE, TOKEN_PLACE] = [randomBytes(12).toString('hex'), randomBytes(12).toString('hex')]
+  return {
+    async text(
+      { key, login, token, from }: { key: string; login: string; token: string; from: readonly unknown[] },
+      render: (login: string, token: string) => Promise<string>,
+    ): Promise<string> {
+      let found = known.get(key)
+      if (found === undefined || found.from.some((each, at) => each !== from[at])) {
+        if (known.size >= MAX_RENDERED) known.clear()
+        found = { from, text: render(LOGIN_PLACE, TOKEN_PLACE) }
+        known.set(key, found)
+        found.text.catch(() => known.delete(key))
+      }
+      return (await found.text).replaceAll(LOGIN_PLACE, login).replaceAll(TOKEN_PLACE, token)
+    },
+  }
+}
+
+const MAX_RENDERED = 50
 
 const PARTS = [
   ...[serveVisits, servePages, serveRuns, serveLive, serveInbox, serveDeadLetters, serveRecords, serveVerify],

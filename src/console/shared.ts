@@ -84,4 +84,9 @@ export interface Page {
   readonly data?: object
   /** Loaded again by itself while true: something on it is not there yet. */
   readonly waits?: boolean
+  /**
+   * The readings that the page shows, where nothing else on it changes. As long as they are the same, all readers of a
+   * role get the text that was rendered for the first of them.
+   */
+  readonly from?: readonly unknown[]
 }

@@ -1,10 +1,13 @@
 /** The console over HTTP: who is let in, what is refused, and what its pages say of a real warehouse. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { POLICY } from '../../src/console/assets.ts'
+import { readOverview } from '../../src/console/pages/overview.ts'
 import { ROLES, type Role } from '../../src/console/sessions.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { networksOf } from '../../src/core/peers.ts'
+import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
 import { entityDiagram } from '../../src/streams/diagram.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { openScene, openWarehouse, query, type Scene } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 import { type Reader, startConsole, whole } from './support/console.ts'
@@ -305,6 +308,66 @@ describe('pages', () => {
     expect(await pageOf(reader, '/runs')).toContain('Nothing has run yet')
     expect((await reader.get('/runs/1')).status).toBe(404)
     expect((await reader.get('/nowhere')).status).toBe(404)
+  })
+
+  it('whatever the number of teams, the overview asks the warehouse as often; Streams shows ten at once', async () => {
+    await using session = await openSession({ url: empty.url, purpose: 'overview' })
+    const options = { maxAgeHours: 26, webhookChecks: openWebhookChecks({ inboxDays: 30 }) }
+    const send = session.client.query.bind(session.client) as (...words: unknown[]) => unknown
+    let asked = 0
+    Object.assign(session.client, {
+      query: (...words: unknown[]) => {
+        asked += 1
+        return send(...words)
+      },
+    })
+    const askedFor = async (teams: number) => {
+      await query(
+        empty.url,
+        `insert into intake.teams (name) select 'team-' || 10 + n from generate_series(1, ${teams}) n on conflict do nothing`,
+      )
+      asked = 0
+      expect(await readOverview(session.db, options)).toHaveLength(teams)
+      return asked
+    }
+    expect(await askedFor(1)).toBe(await askedFor(12))
+    await using console_ = await startConsole(empty.url)
+    const reader = await console_.enter('viewer')
+    const teamsOn = async (path: string) =>
+      [...(await whole(reader, path)).matchAll(/<h2 id="team-team-(\d+)"/g)].map(([, team]) => Number(team))
+    expect(await teamsOn('/')).toHaveLength(12)
+    expect(await teamsOn('/streams')).toEqual([11, 12, 13, 14, 15, 16, 17, 18, 19, 20])
+    expect(await whole(reader, '/streams')).toContain('href="/streams?from=team-21"')
+    expect(await teamsOn('/streams?from=team-21')).toEqual([21, 22])
+  })
+
+  it('readers of a role share the text of a page, each with their own name and token', async () => {
+    await using console_ = await startConsole(scene.url)
+    const [ada, grace, kim] = [
+      await console_.enter('operator', 'ada'),
+      await console_.enter('operator', 'grace'),
+      await console_.enter('viewer', 'kim'),
+    ]
+    const page = async (reader: Reader) => (await reader.get('/dead-letters')).text
+    const texts = await Promise.all([ada, grace, kim].map((reader) => page(reader)))
+    for (const [at, [{ token }, login]] of (
+      [
+        [ada, 'ada, operator'],
+        [grace, 'grace, operator'],
+        [kim, 'kim, viewer'],
+      ] as const
+    ).entries()) {
+      expect(texts[at]).toContain(`name="token" value="${token}"`)
+      expect(texts[at]).toContain(`<span>${login}</span>`)
+    }
+    expect(texts[1]!.replaceAll(grace.token, ada.token).replace('grace', 'ada')).toBe(texts[0])
+    expect(texts.map((text) => text.includes('href="/audit"'))).toEqual([true, true, false])
+    // What was read again is shown.
+    await scene.query(`
+      insert into intake_ops.dead_letters (team_id, stream, record_id, origin, reason, fingerprint)
+      select team_id, 'patients', 'shared', 'run:1 page:1', 'is new', '\\x02' from intake.teams`)
+    await expect.poll(() => page(ada)).toContain('is new')
+    await scene.query(`delete from intake_ops.dead_letters where record_id = 'shared'`)
   })
 
   it('a healthy warehouse: fresh, proved equal, needs nobody', async () => {

@@ -52,7 +52,8 @@ export function serveDeadLetters(app: FastifyInstance, shared: Shared): void {
 
   app.get('/dead-letters', VIEWER, async (request, reply) => {
     const groups = await waiting.get()
-    return show(request, reply, { view: 'dead-letters', title: 'Dead letters', data: { groups } })
+    const page = { view: 'dead-letters', title: 'Dead letters', from: [groups] }
+    return show(request, reply, { ...page, data: { groups } })
   })
 
   app.get('/dead-letters/group', VIEWER, async (request, reply) => {

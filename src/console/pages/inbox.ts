@@ -64,9 +64,10 @@ export function serveInbox(app: FastifyInstance, { options, readings, show }: Sh
 
   app.get('/inbox', { config: { role: 'viewer' } }, async (request, reply) => {
     const metrics = await sample()
-    const [waiting, days] = await stored.get()
+    const read = await stored.get()
+    const [waiting, days] = read
     const data = { metrics, samples, waiting, days }
-    return show(request, reply, { view: 'inbox', title: 'Inbox', data })
+    return show(request, reply, { view: 'inbox', title: 'Inbox', data, from: [metrics, read] })
   })
 
   app.get('/inbox/samples', { config: { role: 'viewer' } }, async () => {

@@ -25,6 +25,7 @@ export function serveInsights(app: FastifyInstance, { options, readings, show }:
       view: 'insights',
       title: 'Insights',
       waits: found === null,
+      from: [found],
       data: { found, within: [...WITHIN.map(({ text }) => text), LATER] },
     })
   })

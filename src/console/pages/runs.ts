@@ -16,7 +16,8 @@ const VIEWER = { config: { role: 'viewer' } } as const
 export function serveRuns(app: FastifyInstance, { options, readings, show }: Shared): void {
   app.get('/runs', VIEWER, async (request, reply) => {
     const runs = await readings.runs.within(PATIENCE_MS)
-    return show(request, reply, { view: 'runs', title: 'Runs', waits: runs === null, data: { runs } })
+    const page = { view: 'runs', title: 'Runs', waits: runs === null, from: [runs] }
+    return show(request, reply, { ...page, data: { runs } })
   })
 
   app.get('/runs/:id', VIEWER, async (request, reply) => {

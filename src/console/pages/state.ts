@@ -7,13 +7,15 @@ import { readFindings, runBars } from './streams.ts'
 /** A page that is not ready by then says so, and loads again by itself. */
 const PATIENCE_MS = 700
 const VIEWER = { config: { role: 'viewer' } } as const
+/** A page of a hundred teams would be four million characters. */
+const TEAMS_AT_ONCE = 10
 
 export function servePages(app: FastifyInstance, shared: Shared): void {
   const { options, readings, show } = shared
 
   app.get('/', VIEWER, async (request, reply) => {
     const teams = await readings.overview.within(PATIENCE_MS)
-    const page = { view: 'overview', title: 'Overview', waits: teams === null }
+    const page = { view: 'overview', title: 'Overview', waits: teams === null, from: [teams] }
     return show(request, reply, { ...page, data: { teams } })
   })
 
@@ -22,12 +24,16 @@ export function servePages(app: FastifyInstance, shared: Shared): void {
       readings.status.within(PATIENCE_MS),
       readings.history.within(PATIENCE_MS),
     ])
-    const teams = status === null ? null : [...new Set(status.teams.map(({ team }) => team))]
+    const all = status === null ? [] : status.teams.map(({ team }) => team)
+    const { from: first = '' } = request.query as Readonly<Record<string, unknown>>
+    const at = Math.max(0, all.indexOf(String(first)))
+    const teams = all.slice(at, at + TEAMS_AT_ONCE)
+    const parts = all.length > TEAMS_AT_ONCE ? all.filter((_, place) => place % TEAMS_AT_ONCE === 0) : []
     const of = (team: string, stream: string) =>
       history?.find((each) => each.team === team && each.stream === stream) ?? null
-    const data = { teams, status, of, runBars, maxAgeSeconds: options.maxAgeHours * 3_600 }
+    const data = { teams, parts, status, of, runBars, maxAgeSeconds: options.maxAgeHours * 3_600 }
     const waits = status === null || history === null
-    return show(request, reply, { view: 'streams', title: 'Streams', waits, data })
+    return show(request, reply, { view: 'streams', title: 'Streams', waits, data, from: [status, history] })
   })
 
   app.get('/streams/tables', VIEWER, (request, reply) =>
@@ -55,6 +61,6 @@ export function servePages(app: FastifyInstance, shared: Shared): void {
     const { settings, version } = options
     const data = { checked, server, settings, version, node: process.version }
     const waits = checked === null || server === null
-    return show(request, reply, { view: 'health', title: 'Health', waits, data })
+    return show(request, reply, { view: 'health', title: 'Health', waits, data, from: [checked, server] })
   })
 }

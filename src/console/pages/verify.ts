@@ -45,7 +45,8 @@ export function serveVerify(app: FastifyInstance, shared: Shared): void {
     const seconds = job === null ? null : (job.seconds ?? (now - job.startedAt) / 1e6)
     const runs = [...new Set(rows.map((row) => row.run_id))].sort((a, b) => b - a)
     const data = { rows, runs, job, seconds, teams: options.teams.map(({ name }) => name), all: ALL_TEAMS }
-    return show(request, reply, { view: 'verify', title: 'Verify', waits: isRunning, data })
+    const page = { view: 'verify', title: 'Verify', waits: isRunning, from: [rows, job, job?.outcome] }
+    return show(request, reply, { ...page, data })
   })
 
   app.post('/verify', OPERATOR, async (request, reply) => {

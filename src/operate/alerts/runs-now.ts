@@ -76,29 +76,34 @@ async function readNewest(
   maxHours: number,
 ): Promise<readonly Newest[]> {
   const { rows } = await sql<Newest>`
-    with run as (
-      select *, status = 'running' and (
-        started_at > now() - interval '3 seconds' or ${isLocked('run', sql<string>`run_id::text`)}
-      ) as lives
-      from intake_ops.runs run
+    with newest_runs as (
+      select *, options -> 'teams' as teams, options -> 'streams' as streams, status = 'running' and (
+          started_at > now() - interval '3 seconds' or ${isLocked('run', sql<string>`run_id::text`)}
+        ) as lives,
+        case when status = 'running' or status = 'interrupted' and finished_at is null then 'failed' else status end as whole
+      from intake_ops.runs
+      where kind in ('backfill', 'verify', 'replay')
       order by run_id desc limit ${RUNS}
+    ), replaced as (
+      -- A run of the same teams and streams that ended later replaces all outcomes, unless a person stopped it.
+      select *, bool_or(not lives and whole <> 'interrupted') over (
+          partition by kind, teams, streams order by run_id desc rows between unbounded preceding and 1 preceding
+        ) as is_replaced
+      from newest_runs
+    ), run as (
+      select * from replaced where lives or is_replaced is not true
     ), scope as (
       select run.run_id, run.kind, run.lives, run.started_at, coalesce(run.finished_at, run.started_at) as ended_at,
-        team.team_id, team.name as team, stream.name as stream,
-        case
-          when run.status = 'running' or run.status = 'interrupted' and run.finished_at is null then 'failed'
-          else run.status
-        end as whole
+        team.team_id, team.name as team, stream.name as stream, run.whole
       from run
       cross join lateral jsonb_array_elements_text(
-        case jsonb_typeof(run.options -> 'teams') when 'array' then run.options -> 'teams' else '[]' end
+        case jsonb_typeof(run.teams) when 'array' then run.teams else '[]' end
       ) as requested (name)
       join intake.teams team on team.name = requested.name
       cross join lateral jsonb_array_elements_text(
-        case when run.kind <> 'replay' and jsonb_typeof(run.options -> 'streams') = 'array'
-          then run.options -> 'streams' else '[""]' end
+        case when run.kind <> 'replay' and jsonb_typeof(run.streams) = 'array' then run.streams else '[""]' end
       ) as stream (name)
-      where team.name = any (${teams}::text[]) and run.kind in ('backfill', 'verify', 'replay')
+      where team.name = any (${teams}::text[])
     ), ended as (
       select scope.*, verification.missing, verification.extra, verification.different,
         case

@@ -279,6 +279,9 @@ describe('causes', () => {
       streams: { patients: 'interrupted', forms: 'interrupted' },
     })
     expect(await scene.posted()).toEqual([])
+    // Of exactly the streams of a run before.
+    await plantRun(scene, { status: 'interrupted', streams: { patients: 'interrupted' } })
+    expect(await scene.posted()).toEqual([])
   })
 
   it('a stream without a recent backfill raises an alert', async () => {
