@@ -46,7 +46,7 @@ const OF_STREAMS: readonly Cause[] = CAUSES.filter(
 
 const OF_RUNS: readonly Cause[] = CAUSES.filter((cause) => /^(?:backfill|verify|replay)_/.test(cause))
 
-/** Time limits in milliseconds. Their sum, with the webhooks of all teams, is less than half of a round's limit. */
+/** Time limits in milliseconds. Their sum, with the webhooks of all teams, is below a round's limit. */
 const BUDGETS = {
   inbox: 3_000,
   runs: 3_000,

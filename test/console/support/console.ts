@@ -69,7 +69,7 @@ export async function startConsole(url: string, options: Partial<ConsoleOptions>
   /** Logs in with a new link. */
   const enter = async (
     role: Role,
-    login = role,
+    login: string = role,
   ): Promise<Reader & { readonly cookie: string; readonly token: string }> => {
     const link = new URL(opened.link(login, role)).searchParams.get('link')!
     const answer = await reader().post('/login', { link })
