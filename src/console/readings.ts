@@ -108,7 +108,7 @@ const SHORT_MS = 120
 /** Of the time, reading takes one part of so many; a value that is older than `OLD_MS` is read again sooner. */
 const SHARE = 100
 const OLD_MS = 30_000
-const LEAST_SHARE = 20
+const MIN_SHARE = 20
 
 export function remembered<Value>(
   read: () => Promise<Value>,
@@ -130,7 +130,7 @@ export function remembered<Value>(
     const value = read()
       .then((result) => {
         const took = now() - begun
-        const fresh = Math.max(freshMs, Math.min(took * SHARE, OLD_MS), took * LEAST_SHARE)
+        const fresh = Math.max(freshMs, Math.min(took * SHARE, OLD_MS), took * MIN_SHARE)
         if (since === changes) last = { value: result, at: now(), fresh }
         return result
       })

@@ -161,7 +161,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
 /** Texts of pages that all readers of a role share, as long as the readings that they show are the same. */
 function openRendered() {
   const known = new Map<string, { readonly from: readonly unknown[]; readonly text: Promise<string> }>()
-  // What differs between readers: random, so that nothing else on a page can be taken for it.
+  // The name and the token of a reader: random, so that nothing else on a page can be taken for it.
   const [LOGIN_PLACE, TOKEN_PLACE] = [randomBytes(12).toString('hex'), randomBytes(12).toString('hex')]
   return {
     async text(

@@ -362,7 +362,7 @@ describe('pages', () => {
     }
     expect(texts[1]!.replaceAll(grace.token, ada.token).replace('grace', 'ada')).toBe(texts[0])
     expect(texts.map((text) => text.includes('href="/audit"'))).toEqual([true, true, false])
-    // What was read again is shown.
+    // A new reading is shown.
     await scene.query(`
       insert into intake_ops.dead_letters (team_id, stream, record_id, origin, reason, fingerprint)
       select team_id, 'patients', 'shared', 'run:1 page:1', 'is new', '\\x02' from intake.teams`)
