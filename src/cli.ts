@@ -7,11 +7,11 @@
  * failure, any other lost result is.
  *
  * The first line widens the young generation of the heap: a page's records live just long enough to be copied twice
- * in the default one, which costs a quarter of a run's time (docs/benchmarks.md).
+ * in the default one, which costs a quarter of a run's time (docs/benchmarks.md). `serve` keeps it small.
  */
 import { readFileSync } from 'node:fs'
 import type { Context } from './commands/context.ts'
-import { runProgram } from './commands/program.ts'
+import { keepYoungGenerationSmall } from './operate/serve/young-generation.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string
@@ -56,4 +56,7 @@ const context: Context = {
   version,
 }
 
-process.exitCode = await runProgram(process.argv.slice(2), context, process.cwd())
+const words = process.argv.slice(2)
+if (words[0] === 'serve') keepYoungGenerationSmall()
+const { runProgram } = await import('./commands/program.ts')
+process.exitCode = await runProgram(words, context, process.cwd())

@@ -96,7 +96,7 @@ const cli = builtFile('cli.js')
 
 /** A `serve` with these variables besides, once it answers. */
 async function startServe(more: Readonly<Record<string, string>> = {}) {
-  const child = spawn(process.execPath, ['--max-semi-space-size=4', cli, 'serve', '--json'], {
+  const child = spawn(process.execPath, [cli, 'serve', '--json'], {
     ...{ env: { ...env, ...more }, cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] },
   })
   serving.push(child)

@@ -10,9 +10,6 @@ import { programOf } from './child.ts'
 
 export const SECRET = 'a secret of the benchmark'
 
-/** As docs/deploy starts it: small young generations are collected in a millisecond or two. */
-const FLAGS = ['--max-semi-space-size=4']
-
 /** `onStored` wakes a drain. */
 export function openBenchIngester(
   url: string,
@@ -37,10 +34,10 @@ export interface IngesterProcess extends AsyncDisposable {
   readonly url: string
 }
 
-/** The same in a process of its own. */
+/** The same in a process of its own, started like `serve` without flags. */
 export async function startBenchIngester(warehouseUrl: string): Promise<IngesterProcess> {
   const flags = process.execArgv.filter((flag) => !flag.startsWith('--max-semi-space-size'))
-  const words = [...flags, ...FLAGS, programOf('ingester-child'), warehouseUrl]
+  const words = [...flags, programOf('ingester-child'), warehouseUrl]
   const child = spawn(process.execPath, words, { stdio: ['pipe', 'pipe', 'inherit'] })
   const ended = once(child, 'exit')
   const { value, done } = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()
