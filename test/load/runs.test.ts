@@ -121,7 +121,11 @@ describe('a run that starts', () => {
       await ending.close()
       await using other = await open()
       await vi.waitFor(async () => {
-        const ended = await rowsOf(other, `select 1 from pg_locks where locktype = 'advisory'`)
+        const ended = await rowsOf(
+          other,
+          `select 1 from pg_locks join pg_database on database = pg_database.oid
+           where locktype = 'advisory' and datname = current_database()`,
+        )
         expect(ended).toEqual([])
       }, PATIENCE)
     })

@@ -171,31 +171,35 @@ it('a reader never sees fewer rows, nor a record without its children, and never
   try {
     // A read that takes longer than this fails.
     await reader.query(`set lock_timeout = '200ms'`)
-    await query(warehouse.url, `update intake.patients set first_name = 'Other' where _deleted_at is null`)
-    await query(warehouse.url, `update intake.patient_tags set name = 'Other'`)
-    await query(warehouse.url, `update intake.response_answers set value_text = 'Other'`)
-    await query(warehouse.url, `update intake.export_cells set value = 'Other'`)
-    const { rows: before } = await reader.query(count)
-    let running = true
-    const replaying = replay().finally(() => {
-      running = false
-    })
-    let reads = 0
-    while (running) {
-      expect((await reader.query(count)).rows).toEqual(before)
-      reads += 1
-      // A reader without pauses would take half of the machine.
-      await sleep(2)
+    // Again where the reader was slow and the replay quick.
+    for (let reads = 0; reads <= 5; ) {
+      await query(warehouse.url, `update intake.patients set first_name = 'Other' where _deleted_at is null`)
+      await query(warehouse.url, `update intake.patient_tags set name = 'Other'`)
+      await query(warehouse.url, `update intake.response_answers set value_text = 'Other'`)
+      await query(warehouse.url, `update intake.export_cells set value = 'Other'`)
+      const { rows: before } = await reader.query(count)
+      let running = true
+      const replaying = replay().finally(() => {
+        running = false
+      })
+      while (running) {
+        expect((await reader.query(count)).rows).toEqual(before)
+        reads += 1
+        // A reader without pauses would take half of the machine.
+        await sleep(2)
+      }
+      const ended = await replaying
+      expect(ended.code, ended.output).toBe(0)
     }
-    const ended = await replaying
-    expect(ended.code, ended.output).toBe(0)
-    expect(reads).toBeGreaterThan(5)
     const { rows } = await reader.query(`select from intake.patients where first_name = 'Other'`)
     expect(rows).toEqual([])
   } finally {
     await reader.end()
   }
 })
+
+/** Sessions of this database that wait for a lock; other tests use the same server. */
+const WAITING = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
 
 it('a record that changes in the meantime keeps its newer state', async () => {
   const writer = await connect(warehouse.url)
@@ -216,9 +220,7 @@ it('a record that changes in the meantime keeps its newer state', async () => {
     )
     const replaying = replay('--streams', 'patients')
     // The replay has reached the wrong row, and waits for its record.
-    await expect
-      .poll(async () => (await query(warehouse.url, 'select from pg_locks where not granted')).length)
-      .toBeGreaterThan(0)
+    await expect.poll(async () => (await query(warehouse.url, WAITING)).length).toBeGreaterThan(0)
     await writer.query(
       `update intake.patients set last_name = 'Newer', _version = now(), _origin = 'event:1' where team_id = 1 and id = $1`,
       [id],

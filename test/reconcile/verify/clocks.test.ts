@@ -161,7 +161,11 @@ test('streams without a list are read again when something is loaded in between'
   await client.query('begin')
   await client.query('lock table intake_ops.erasures in access exclusive mode')
   const verified = verify('packet_responses')
-  const waiting = () => scene.rows('select from pg_locks where not granted')
+  const waiting = () =>
+    scene.rows(
+      `select from pg_locks join pg_database on database = pg_database.oid
+       where not granted and datname = current_database()`,
+    )
   // The payload has been read, the tables have not: now the next state is loaded.
   while ((await waiting()).length === 0) await systemClock.sleep(10)
   await scene.rows(
