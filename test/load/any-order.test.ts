@@ -1,5 +1,5 @@
 /**
- * Law 2 on the real SQL: any order, repetition and interleaving ends in the same tables. Each run draws 60 and 20 cases;
+ * Law 2 on the real SQL: any order, repetition and interleaving ends in the same tables. Each run tries the same 60 and 20 cases;
  * TEST_THOROUGH=1 draws 600 and 200.
  */
 import fc from 'fast-check'
