@@ -35,7 +35,7 @@ it.concurrent.each([
 ])(
   'killed while it reads responses, as %s: the next run completes a first load and a later one',
   async (shape, moments) => {
-    await using scene = await openScene({ shape, responses: 150, faults: 'slow@responses=1:15' })
+    await using scene = await openScene({ shape, responses: 150, faults: 'slow@responses=1:60' })
     const { control } = scene.emulator
     for (const requests of moments) await killAfter(scene, requests)
     control.setFaults('')
@@ -48,7 +48,7 @@ it.concurrent.each([
       .sort()
       .at(-1)!
     for (let at = 1; at <= 60; at++) submitAt(world, plus(newest, at))
-    control.setFaults('slow@responses=1:15')
+    control.setFaults('slow@responses=1:60')
     await killAfter(scene, 4)
     control.setFaults('')
     expect(await scene.backfill()).toMatchObject({ code: 0 })

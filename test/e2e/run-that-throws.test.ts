@@ -24,7 +24,7 @@ it.each(RUNS)(
       scene.query(
         "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
       )
-    await expect.poll(async () => (await waiting()).length, { timeout: 30_000 }).toBeGreaterThan(0)
+    await expect.poll(async () => (await waiting()).length).toBeGreaterThan(0)
     const broken = await scene.query(
       'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = $1',
       [`intake-sync ${session}`],

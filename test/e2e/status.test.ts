@@ -125,7 +125,7 @@ describe('status', () => {
     ])
     expect(streams.find(({ stream }) => stream === 'patients')!.inbox).toBe(1)
     const text = await runCommand(['status'], { DATABASE_URL: scene.url })
-    expect(text.stdout).toMatch(/^default +2 +\d+ s +1 +1 +- +unknown +no webhook is known/m)
+    expect(text.stdout).toMatch(/^default +2 +\d+ (?:s|min) +1 +1 +- +unknown +no webhook is known/m)
     expect(text.output).not.toContain('canary')
   })
 

@@ -58,6 +58,7 @@ async function live(scene: Scene, faults: string, seconds: number): Promise<void
   const still = new AbortController()
   startActivity(control.world(), 40, faults, wallClock, still.signal)
   await systemClock.sleep(seconds * 1000)
+  await until('a packet was sent', () => control.world().packetResponses.end > packetsOfOld)
   still.abort()
   await quiet(scene, ofOld)
   await settled(scene)

@@ -103,7 +103,7 @@ describe('the supervisor of an embedded server', () => {
       process.kill(postmasterOf(directory), 'SIGKILL')
       await until('starts that fail', () => failures() >= before + 2)
       renameSync(`${needed}.away`, needed)
-      await vi.waitFor(async () => expect(await isBack()).toBe(true), { timeout: 30_000, interval: 50 })
+      await vi.waitFor(async () => expect(await isBack()).toBe(true), { timeout: 60_000, interval: 50 })
       const inRow = failures() - before
       if (inRow < 6) {
         expect(supervisorOf(directory)).toBe(supervisor)

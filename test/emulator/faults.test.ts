@@ -90,7 +90,8 @@ describe('a fault of the answer', () => {
       expect((Date.now() - Date.parse(time)) / 1000).toBeCloseTo(7200, -2)
     }
     emulator.control.setFaults('')
-    expect(Date.now() - Date.parse((await page(1)).headers.get('date')!)).toBeLessThan(5000)
+    const before = Date.now() - 2000
+    expect(Date.parse((await page(1)).headers.get('date')!)).toBeGreaterThanOrEqual(before)
     await caller.send('DELETE', `/v2/patients/${body.id}`)
   })
 })

@@ -38,7 +38,7 @@ export async function holds<Drawn extends [unknown, ...unknown[]]>(
 }
 
 /** The timeout of a test that tries a property: longer for more cases, and for a slow machine. */
-export const PATIENCE = { timeout: minutes * 60_000 + often(120_000, 1_200_000) }
+export const PATIENCE = { timeout: minutes * 60_000 + often(300_000, 1_200_000) }
 
 /** Matches nothing that a stack trace contains. */
 export function expectNoStack(text: string): void {

@@ -7,7 +7,16 @@
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -17,6 +26,7 @@ import { identityOf } from '../../src/embedded/process-identity.ts'
 import type { EmbeddedOptions, EmbeddedServer } from '../../src/embedded/server.ts'
 import { builtFile } from './built.ts'
 import { makeFolder } from './folders.ts'
+import { freePort } from './free-port.ts'
 
 export interface Opened {
   readonly url: string
@@ -66,6 +76,8 @@ export async function makeOnce(): Promise<string> {
   const directory = lastingDirectory()
   const server = await openEmbedded({ dataDir: directory, unsafe: true })
   await server.stop()
+  // One that no other process receives while the server is away.
+  writeFileSync(join(directory, 'port'), `${await freePort()}\n`)
   return directory
 }
 

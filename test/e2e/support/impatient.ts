@@ -19,5 +19,5 @@ export function withoutPauses(): void {
 /** The replacement for src/warehouse/connect.ts in `vi.mock`. */
 export async function withShortLocks(original: () => Promise<typeof connect>): Promise<typeof connect> {
   const actual = await original()
-  return { ...actual, openSession: (options) => actual.openSession({ lockTimeoutMs: 500, ...options }) }
+  return { ...actual, openSession: (options) => actual.openSession({ lockTimeoutMs: 1_500, ...options }) }
 }

@@ -44,7 +44,7 @@ describe('a failed event', () => {
     here.receiver.answer = answering(503)
     await subscribe()
     newPatient()
-    await expect.poll(() => here.receiver.deliveries.length).toBe(3)
+    await expect.poll(() => here.receiver.deliveries.length).toBeGreaterThanOrEqual(3)
     const [first, second, third] = here.receiver.deliveries as [Loose, Loose, Loose]
     expect(second.at - first.at).toBeGreaterThan(45)
     expect(third.at - second.at).toBeGreaterThan(295)

@@ -77,7 +77,8 @@ describe('webhook-reorder', () => {
     emulator.control.addForm({ name: 'F' })
     finish[0]!()
     receiver.answer = answering(200)
-    await new Promise((resolve) => setTimeout(resolve, 100))
+    // Only the form's, which waits for a second at most.
+    await expect.poll(() => emulator.control.webhooks().pending, { interval: 5 }).toBe(1)
     newPatients(1)
     await idle()
     const sources = receiver.deliveries.map(({ event }) => event.source)

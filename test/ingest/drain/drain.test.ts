@@ -149,7 +149,7 @@ test.each([20, 21])(
       ...{ url: scene.url, teams, clock: systemClock, logger: silent, watch: unwatched },
       ...{ batch: 5, pollMs: hour },
     })
-    await vi.waitFor(async () => expect(await scene.inbox()).toEqual({ done: count }), { timeout: 20_000 })
+    await vi.waitFor(async () => expect(await scene.inbox()).toEqual({ done: count }), 60_000)
   },
 )
 

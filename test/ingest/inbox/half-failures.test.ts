@@ -101,7 +101,7 @@ it('one that cannot reconnect leaves the work to the other, and returns when it 
   expect(inbox.trouble()).toBeNull()
   expect(recorded.logged.filter((line) => line.includes('503'))).toEqual([])
   await allow(10)
-  await expect.poll(writers, { timeout: 20_000 }).toHaveLength(2)
+  await expect.poll(writers).toHaveLength(2)
   expect(await writers()).toContain(second)
   expect(new Set(await storeMany(inbox))).toEqual(new Set(['stored']))
   expect((await idsIn(url)).length).toBe(141)
@@ -110,13 +110,13 @@ it('one that cannot reconnect leaves the work to the other, and returns when it 
 it('one that cannot connect at the start does not affect events', async () => {
   const { inbox, recorded, writers, allow } = await openScene(1)
   // Two that connect at the same time may both be rejected, and retry.
-  await expect.poll(writers, { timeout: 20_000 }).toHaveLength(1)
+  await expect.poll(writers).toHaveLength(1)
   await expect.poll(() => inbox.trouble()).toBeNull()
   const said = recorded.logged.length
   expect(new Set(await storeMany(inbox))).toEqual(new Set(['stored']))
   expect(recorded.logged.slice(said).filter((line) => line.includes('503'))).toEqual([])
   await allow(10)
-  await expect.poll(writers, { timeout: 20_000 }).toHaveLength(2)
+  await expect.poll(writers).toHaveLength(2)
 })
 
 it('when the last one is lost too, events are rejected with the reason, until one is back', async () => {
@@ -127,7 +127,7 @@ it('when the last one is lost too, events are rejected with the reason, until on
   await expect.poll(() => inbox.trouble()).not.toBeNull()
   await expect(inbox.store(event())).rejects.toMatchObject({ verdict: 'retry' })
   await allow(10)
-  await expect.poll(() => inbox.store(event()).catch(() => null), { timeout: 20_000 }).toBe('stored')
+  await expect.poll(() => inbox.store(event()).catch(() => null)).toBe('stored')
   expect(inbox.trouble()).toBeNull()
   expect((await idsIn(url)).length).toBe(2)
 })

@@ -40,6 +40,12 @@ async function openBench(): Promise<Bench> {
 const event = (fields: Record<string, unknown> = {}, teamId = 1): InboxEvent =>
   readEvent(teamId, eventOf(fields))
 
+/** Waits for the next day if this one is about to end; the warehouse's days are those of UTC. */
+async function earlyInDay(): Promise<void> {
+  const left = 86_400_000 - (Date.now() % 86_400_000)
+  if (left < 20_000) await sleep(left + 100)
+}
+
 const countIn = async (url: string) =>
   (await query<{ count: number }>(url, 'select count(*)::int from intake_raw.inbox'))[0]!.count
 
@@ -113,6 +119,7 @@ describe('events', () => {
   })
 
   it('stored yesterday are duplicates; stored the day before, they are stored again', async () => {
+    await earlyInDay()
     await using bench = await openBench()
     for (const day of [-2, -1, 0]) {
       await query(
@@ -135,6 +142,7 @@ describe('events', () => {
   })
 
   it('stored yesterday for one team are new for another', async () => {
+    await earlyInDay()
     await using bench = await openBench()
     await query(
       bench.url,
@@ -154,6 +162,7 @@ describe('events', () => {
   })
 
   it('stored yesterday that arrive again with newer data are stored again', async () => {
+    await earlyInDay()
     await using bench = await openBench()
     await query(
       bench.url,
@@ -227,7 +236,7 @@ describe('an inbox', () => {
       expect(calls).toBe(1)
       await expect.poll(() => seen).toEqual([1])
       for (let round = 0; round < 20; round += 1) await inbox.store(event())
-      await expect.poll(() => seen.at(-1)).toBe(21)
+      await expect.poll(() => Math.max(...seen)).toBe(21)
       // One notification for all commits of the same moment.
       expect(seen.length).toBeLessThanOrEqual(21)
       // By then the last notification was sent and received.
@@ -253,17 +262,23 @@ describe('an inbox', () => {
     const inbox = await bench.open()
     await inbox.store(event())
     let lost = 0
+    let isOver = false
+    const outcomes: string[] = []
     const ending = (async () => {
-      for (let round = 0; round < 10; round += 1) {
+      for (let round = 0; round < 10 && !isOver; round += 1) {
+        const before = outcomes.length
+        // Not while they connect: an attempt to connect that fails is reported.
         await query(
           bench.url,
           `select pg_terminate_backend(pid) from pg_stat_activity
-           where datname = current_database() and application_name like 'intake-sync ingest%'`,
+           where datname = current_database() and application_name like 'intake-sync ingest%'
+             and state in ('idle', 'active')`,
         )
         await sleep(60)
+        // An event is tried ten times: it must not meet all of these ends.
+        await expect.poll(() => isOver || outcomes.length > before, { interval: 5 }).toBe(true)
       }
     })()
-    const outcomes: string[] = []
     const sending = (async () => {
       for (let round = 0; round < 100; round += 1) {
         await Promise.all(
@@ -275,6 +290,7 @@ describe('an inbox', () => {
         )
         await sleep(3)
       }
+      isOver = true
     })()
     await Promise.all([ending, sending])
     expect(outcomes).toHaveLength(500)
