@@ -9,43 +9,104 @@ export interface Relation {
   readonly view: string
   /** What one row is; names the column with its key. */
   readonly row: string
-  /** The columns that distinguish its rows; null where nothing does. */
-  readonly key: readonly string[] | null
-  /** The views whose rows it names, with the columns that make their key. */
-  readonly links: readonly { readonly to: string; readonly columns: readonly string[] }[]
+  readonly key: Key
+  /** The views whose rows it names. */
+  readonly links: readonly Link[]
 }
 
-const TO_RESPONSE = { to: 'responses', columns: ['team_id', 'response_id'] }
-const TO_TEAM = { to: 'teams', columns: ['team_id'] }
+export interface Key {
+  /** Columns, or expressions over them, that together distinguish the rows. */
+  readonly of: readonly string[]
+  /** Some rows have none: one of its parts is null. */
+  readonly isPartial?: true
+}
+
+export interface Link {
+  readonly to: string
+  /** Its columns with the key of the other view. */
+  readonly columns: readonly string[]
+  /**
+   * `always`: every row names one, and it is there. `if set`: one that is named is there. `later`: one that is named may
+   * be missing, because a record can arrive before the one that it names, or stay after it was deleted: dbt warns.
+   */
+  readonly holds: 'always' | 'if set' | 'later'
+}
+
+const TEAM: Link = { to: 'teams', columns: ['team_id'], holds: 'always' }
+const RESPONSE: Link = { to: 'responses', columns: ['team_id', 'response_id'], holds: 'always' }
+const PATIENT: Link = { to: 'patients', columns: ['patient'], holds: 'later' }
+const FORM: Link = { to: 'form_completion', columns: ['team_id', 'form_id'], holds: 'if set' }
+const QUESTION: Link = { to: 'questions', columns: ['team_id', 'form_id', 'question_id'], holds: 'if set' }
 
 export const RELATIONS: readonly Relation[] = [
-  { view: 'teams', row: 'team', key: ['team_id'], links: [] },
-  { view: 'patients', row: 'patient', key: ['patient'], links: [TO_TEAM] },
-  { view: 'responses', row: 'response', key: ['team_id', 'response_id'], links: [TO_TEAM] },
+  { view: 'teams', row: 'team', key: { of: ['team_id'] }, links: [] },
+  { view: 'patients', row: 'patient', key: { of: ['patient'] }, links: [TEAM] },
+  { view: 'form_completion', row: 'form', key: { of: ['team_id', 'form_id'] }, links: [TEAM] },
+  {
+    view: 'questions',
+    row: 'question',
+    key: { of: ['team_id', 'form_id', 'question_id'] },
+    // A form without a response is not in form_completion.
+    links: [TEAM, { ...FORM, holds: 'later' }],
+  },
+  {
+    view: 'choices',
+    row: 'choice',
+    key: { of: ['team_id', 'form_id', 'question_id', 'position'] },
+    links: [TEAM, { ...QUESTION, holds: 'always' }],
+  },
+  {
+    view: 'responses',
+    row: 'response',
+    key: { of: ['team_id', 'response_id'] },
+    links: [TEAM, PATIENT, FORM],
+  },
   {
     view: 'answers',
     row: 'answer',
-    key: ['team_id', 'response_id', 'position', 'value_position'],
-    links: [TO_TEAM, TO_RESPONSE],
+    key: { of: ['team_id', 'response_id', 'position', 'value_position'] },
+    links: [TEAM, RESPONSE, PATIENT, FORM, QUESTION],
   },
   {
     view: 'matrix_answers',
     row: 'matrix_answer',
-    key: ['team_id', 'response_id', 'position'],
-    links: [TO_TEAM, TO_RESPONSE],
+    key: { of: ['team_id', 'response_id', 'position'] },
+    links: [TEAM, RESPONSE, PATIENT, FORM, QUESTION],
   },
-  { view: 'questions', row: 'question', key: null, links: [TO_TEAM] },
-  { view: 'form_completion', row: 'form', key: ['team_id', 'form_id'], links: [TO_TEAM] },
-  { view: 'packet_progress', row: 'packet', key: null, links: [TO_TEAM] },
-  { view: 'message_outcomes', row: 'message', key: ['team_id', 'message_id'], links: [TO_TEAM] },
-  { view: 'daily_volume', row: 'day', key: null, links: [TO_TEAM] },
+  {
+    view: 'packet_progress',
+    row: 'packet',
+    // One that no webhook reported has no id.
+    key: { of: ['team_id', 'packet_response_id'], isPartial: true },
+    links: [TEAM, PATIENT],
+  },
+  {
+    view: 'message_outcomes',
+    row: 'message',
+    key: { of: ['team_id', 'message_id'] },
+    links: [TEAM, PATIENT, { ...RESPONSE, holds: 'if set' }, { ...FORM, holds: 'later' }],
+  },
+  {
+    view: 'daily_volume',
+    row: 'day',
+    // Packets and documents are counted without a form.
+    key: { of: ['team_id', 'day', "coalesce(form_id, '')"] },
+    links: [TEAM, { ...FORM, holds: 'later' }],
+  },
   {
     view: 'scores',
     row: 'score',
-    key: ['team_id', 'response_id', 'instrument'],
-    links: [TO_TEAM, TO_RESPONSE],
+    key: { of: ['team_id', 'response_id', 'instrument'] },
+    links: [TEAM, RESPONSE, PATIENT, FORM],
   },
-  { view: 'freshness', row: 'stream', key: ['team_id', 'stream'], links: [TO_TEAM] },
+  {
+    view: 'export_answers',
+    row: 'export_answer',
+    key: { of: ['team_id', 'export_id', 'row_number', 'position'] },
+    // A file may name patients who are not in the warehouse.
+    links: [TEAM, PATIENT, { ...RESPONSE, holds: 'if set' }, QUESTION],
+  },
+  { view: 'freshness', row: 'stream', key: { of: ['team_id', 'stream'] }, links: [TEAM] },
 ]
 
 export interface Mart {
@@ -146,3 +207,29 @@ export const MEASURES = [
     expr: 'case when is_submitted and is_skipped is not true then 1 else 0 end',
   },
 ] as const
+
+export const EXPOSURES = {
+  exposures: [
+    {
+      name: 'intake_operations',
+      label: 'Intake operations',
+      type: 'dashboard',
+      maturity: 'medium',
+      description: 'Completion of forms and packets, and outcomes of messages.',
+      depends_on: ['forms', 'packets', 'messages', 'days'].map((mart) => `ref('intake_${mart}')`),
+      owner: { name: 'Operations', email: 'operations@example.com' },
+    },
+  ],
+}
+
+export const TIME_SPINE = `select day::date as date_day
+from generate_series(timestamp '2000-01-01', timestamp '2049-12-31', interval '1 day') as day
+`
+
+/** A nightly backfill is late after 26 hours. */
+export const FRESHNESS = {
+  config: {
+    loaded_at_field: 'last_run_at',
+    freshness: { warn_after: { count: 26, period: 'hour' }, error_after: { count: 50, period: 'hour' } },
+  },
+}

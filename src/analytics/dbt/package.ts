@@ -6,7 +6,18 @@
  */
 import { stringify } from 'yaml'
 import type { Session } from '../../warehouse/connect.ts'
-import { MARTS, type Mart, MEASURES, RELATIONS, type Relation } from './models.ts'
+import {
+  EXPOSURES,
+  FRESHNESS,
+  type Key,
+  type Link,
+  MARTS,
+  type Mart,
+  MEASURES,
+  RELATIONS,
+  type Relation,
+  TIME_SPINE,
+} from './models.ts'
 
 export interface PackageFile {
   /** Relative to the folder of the package. */
@@ -63,8 +74,8 @@ async function readViews({ client }: Session): Promise<ReadonlyMap<string, View>
 
 const staging = (view: string) => `stg_intake__${view}`
 const martName = (mart: string) => `intake_${mart}`
-const rowOf = (view: string) => RELATIONS.find((relation) => relation.view === view)!.row
-const keyName = (view: string) => `${rowOf(view)}_key`
+const relationOf = (view: string) => RELATIONS.find((relation) => relation.view === view)!
+const keyName = (view: string) => `${relationOf(view).row}_key`
 
 function keySql(columns: readonly string[]): string {
   return columns.map((column) => `${column}::text`).join(" || '/' || ")
@@ -82,40 +93,41 @@ function sources(models: readonly Model[]): object {
 
 const ABOUT_SOURCE = 'The analysts’ views of intake-sync: a limited data set, without direct identifiers.'
 
-/** A nightly backfill is late after 26 hours. */
-const FRESHNESS = {
-  config: {
-    loaded_at_field: 'last_run_at',
-    freshness: { warn_after: { count: 26, period: 'hour' }, error_after: { count: 50, period: 'hour' } },
-  },
-}
-
 function describe({ name, about, type }: View['columns'][number]): object {
   return { name, description: about, data_type: type }
 }
 
-function describeStaging({ relation: { key, links }, view }: Model): object {
-  const own = key === null ? [] : [{ ...keyColumn(view.name), data_tests: ['unique', 'not_null'] }]
-  const foreign = links.map(({ to }) => ({
-    ...keyColumn(to),
-    data_tests: [
-      'not_null',
-      { relationships: { arguments: { to: `ref('${staging(to)}')`, field: keyName(to) } } },
-    ],
-  }))
+function describeStaging({ relation, view }: Model): object {
+  const links = relation.links.map((link) => linkColumn(link, staging(link.to)))
   return {
     name: staging(view.name),
     description: view.about,
-    columns: [...view.columns.map(describe), ...own, ...foreign],
+    columns: [...view.columns.map(describe), ownKey(relation), ...links],
   }
 }
 
-function keyColumn(view: string): { readonly name: string; readonly description: string } {
-  return { name: keyName(view), description: `Key of the ${rowOf(view).replaceAll('_', ' ')}.` }
+function ownKey({ view, row, key }: Relation): object {
+  return { ...keyColumn(view, row, key), data_tests: key.isPartial ? ['unique'] : ['unique', 'not_null'] }
+}
+
+/** `model`: the one that has the rows of the view that is linked to. */
+function linkColumn({ to, holds }: Link, model: string): object {
+  const { row, key } = relationOf(to)
+  const relationships = {
+    arguments: { to: `ref('${model}')`, field: keyName(to) },
+    ...(holds === 'later' ? { config: { severity: 'warn' } } : {}),
+  }
+  const data_tests = [...(holds === 'always' ? ['not_null'] : []), { relationships }]
+  return { ...keyColumn(to, row, key), data_tests }
+}
+
+function keyColumn(view: string, row: string, { isPartial }: Key): object {
+  const about = `Key of the ${row.replaceAll('_', ' ')}${isPartial ? ', where it has one' : ''}.`
+  return { name: keyName(view), description: about }
 }
 
 function stagingSql({ relation: { key, links }, view }: Model): string {
-  const keys = [...(key === null ? [] : [{ to: view.name, columns: key }]), ...links]
+  const keys = [{ to: view.name, columns: key.of }, ...links]
   const columns = [
     ...view.columns.map(({ name }) => name),
     ...keys.map(({ to, columns }) => `${keySql(columns)} as ${keyName(to)}`),
@@ -123,15 +135,20 @@ function stagingSql({ relation: { key, links }, view }: Model): string {
   return `select\n  ${columns.join(',\n  ')}\nfrom {{ source('intake', '${view.name}') }}\n`
 }
 
+/** Links lead to other marts, where there is one. */
 function describeMart({ name, about, of, extra }: Mart, models: readonly Model[]): object {
   const { view, relation } = models.find((model) => model.view.name === of)!
-  const key = relation.key === null ? [] : [{ ...keyColumn(of), data_tests: ['unique', 'not_null'] }]
+  const links = relation.links.flatMap((link) => {
+    const mart = MARTS.find((each) => each.of === link.to)
+    return mart === undefined ? [] : [linkColumn(link, martName(mart.name))]
+  })
   return {
     name: martName(name),
     description: about,
     columns: [
       ...view.columns.map(describe),
-      ...key,
+      ownKey(relation),
+      ...links,
       ...extra.map((column) => ({ name: column.name, description: column.about })),
     ],
   }
@@ -147,7 +164,8 @@ const PROJECT = {
   name: 'intake',
   version: '1.0.0',
   'config-version': 2,
-  'require-dbt-version': '>=1.9.0',
+  // Before, arguments of tests were not nested.
+  'require-dbt-version': '>=1.10.8',
   profile: 'intake',
   'model-paths': ['models'],
   models: { intake: { '+materialized': 'view' } },
@@ -183,20 +201,6 @@ keeps a copy until its next run: run it after each erasure.
 
 A question that waits for a decision shows no values: see \`intake-sync classify list\`.
 `
-
-const EXPOSURES = {
-  exposures: [
-    {
-      name: 'intake_operations',
-      label: 'Intake operations',
-      type: 'dashboard',
-      maturity: 'medium',
-      description: 'Completion of forms and packets, and outcomes of messages.',
-      depends_on: ['forms', 'packets', 'messages', 'days'].map((mart) => `ref('${martName(mart)}')`),
-      owner: { name: 'Operations', email: 'operations@example.com' },
-    },
-  ],
-}
 
 const METRICS = {
   models: [
@@ -242,7 +246,3 @@ const METRICS = {
     },
   ],
 }
-
-const TIME_SPINE = `select day::date as date_day
-from generate_series(timestamp '2000-01-01', timestamp '2049-12-31', interval '1 day') as day
-`

@@ -1,11 +1,21 @@
 /** `dbt init`: the models run on Postgres, their tests hold, and every column is described. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Ajv } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { openScene, query, type Scene } from '../../e2e/support/scene.ts'
+import { realData } from '../../emulator/real-data.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
 import { runCommand } from '../../support/run-command.ts'
+
+interface Relationships {
+  readonly relationships: {
+    readonly arguments: { readonly to: string; readonly field: string }
+    readonly config?: { readonly severity: string }
+  }
+}
 
 interface Property {
   readonly name: string
@@ -13,10 +23,7 @@ interface Property {
   readonly columns: readonly {
     readonly name: string
     readonly description: string
-    readonly data_tests?: readonly (
-      | string
-      | { readonly relationships: { readonly arguments: { readonly to: string; readonly field: string } } }
-    )[]
+    readonly data_tests?: readonly (string | Relationships)[]
   }[]
 }
 
@@ -29,6 +36,7 @@ beforeAll(async () => {
   folder = makeFolder('dbt-')
   scene = await openScene({ patients: 25, responses: 60 })
   expect((await scene.backfill()).code).toBe(0)
+  await addScore()
   const out = join(folder, 'package')
   const { code, stdout } = await runCommand(['dbt', 'init', out, '--json'], { DATABASE_URL: scene.url })
   expect(code).toBe(0)
@@ -47,6 +55,28 @@ afterAll(async () => {
   removeFolder(folder)
   await scene[Symbol.asyncDispose]()
 })
+
+/** The usual forms have no instrument. */
+async function addScore(): Promise<void> {
+  const meta = "now(), 'page', now(), ''"
+  const asked = ['Little interest or pleasure in doing things', 'Feeling down, depressed, or hopeless']
+  await query(
+    scene.url,
+    [
+      `insert into intake.forms (team_id, id, name, _version, _origin, _loaded_at, _hash) values (1, 'phq-2', 'PHQ-2', ${meta})`,
+      `insert into intake.responses (team_id, id, patient_id, form_id, is_submitted, submitted_at, _version, _origin, _loaded_at, _hash)
+       select 1, 'scored', min(id), 'phq-2', true, now(), ${meta} from intake.patients`,
+      ...asked.flatMap((text, place) => [
+        `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+         values (1, 'phq-2', ${place + 1}, 'q${place}', 'single_choice', '${text}')`,
+        `insert into intake.question_choices (team_id, form_id, question_position, position, question_id, choice_id, text)
+         values (1, 'phq-2', ${place + 1}, 1, 'q${place}', 'c', 'Several days')`,
+        `insert into intake.response_answers (team_id, response_id, position, value_position, question_id, question_text, value_text)
+         values (1, 'scored', ${place + 1}, 1, 'q${place}', '${text}', 'Several days')`,
+      ]),
+    ].join(';'),
+  )
+}
 
 /** The SQL of a model, with what dbt puts in the place of `ref` and `source`. */
 function rendered(name: string): string {
@@ -74,27 +104,30 @@ test('each model runs, and has the columns that its properties describe, in thei
   }
 })
 
-test('the keys are unique and set, and every link leads to a row', async () => {
-  const failures: string[] = []
-  let checked = 0
+test('every model has a key, the keys are unique and set, and every link leads to a row', async () => {
+  const [failures, warnings]: [string[], string[]] = [[], []]
+  let links = 0
   for (const { name, columns } of properties) {
-    for (const column of columns) {
-      for (const each of column.data_tests ?? []) {
-        const model = `intake_dbt.${name}`
-        const failing =
-          each === 'unique'
-            ? `select from ${model} where ${column.name} is not null group by ${column.name} having count(*) > 1`
-            : each === 'not_null'
-              ? `select from ${model} where ${column.name} is null`
-              : linkless(model, column.name, each as Exclude<typeof each, string>)
-        checked += 1
-        if ((await query(scene.url, failing)).length > 0)
-          failures.push(`${name}.${column.name} ${JSON.stringify(each)}`)
-      }
+    const tests = columns.flatMap((column) => (column.data_tests ?? []).map((each) => ({ column, each })))
+    expect(tests.filter(({ each }) => each === 'unique')).toHaveLength(1)
+    for (const { column, each } of tests) {
+      const model = `intake_dbt.${name}`
+      const failing =
+        each === 'unique'
+          ? `select from ${model} where ${column.name} is not null group by ${column.name} having count(*) > 1`
+          : each === 'not_null'
+            ? `select from ${model} where ${column.name} is null`
+            : linkless(model, column.name, each as Relationships)
+      if (typeof each === 'object') links += 1
+      if ((await query(scene.url, failing)).length === 0) continue
+      const isWarning = typeof each === 'object' && each.relationships.config?.severity === 'warn'
+      ;(isWarning ? warnings : failures).push(`${name}.${column.name} ${JSON.stringify(each)}`)
     }
   }
-  expect(checked).toBeGreaterThan(40)
+  expect(links).toBeGreaterThan(45)
   expect(failures).toEqual([])
+  // Nobody was deleted; only forms may be without a response.
+  expect(warnings.filter((warning) => !/form_key/.test(warning))).toEqual([])
   const [counts] = await query(
     scene.url,
     `select (select count(*)::int from intake_dbt.intake_responses) as responses,
@@ -104,17 +137,78 @@ test('the keys are unique and set, and every link leads to a row', async () => {
   expect(counts).toEqual({ responses: counts!.shown, shown: counts!.shown, requested: counts!.shown })
 })
 
+test('each link is looked at in rows that have it', async () => {
+  const empty: string[] = []
+  for (const { name, columns } of properties)
+    for (const { name: column, data_tests = [] } of columns) {
+      if (data_tests.every((each) => typeof each === 'string')) continue
+      const rows = await query(
+        scene.url,
+        `select from intake_dbt.${name} where ${column} is not null limit 1`,
+      )
+      if (rows.length === 0) empty.push(`${name}.${column}`)
+    }
+  expect(empty).toEqual([])
+})
+
 function linkless(
   model: string,
   column: string,
-  {
-    relationships: { arguments: to },
-  }: { readonly relationships: { readonly arguments: { readonly to: string; readonly field: string } } },
+  { relationships: { arguments: to } }: Relationships,
 ): string {
   const parent = /^ref\('(\w+)'\)$/.exec(to.to)![1]
   return `select from ${model} child where ${column} is not null
     and not exists (select from intake_dbt.${parent} parent where parent.${to.field} = child.${column})`
 }
+
+describe('the files are what dbt reads', () => {
+  const own = JSON.parse(readFileSync(new URL('../../fixtures/dbt.schema.json', import.meta.url), 'utf8'))
+  const ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true, strictRequired: false })
+  const check = (part: 'properties' | 'project') => ajv.compile({ ...own, $ref: `#/$defs/${part}` })
+  const yaml = () => [...files].filter(([path]) => /^models\/.*\.yml$/.test(path))
+
+  test('with the keys, words and forms that dbt has', () => {
+    const [isProject, isProperties] = [check('project'), check('properties')]
+    expect(yaml()).toHaveLength(5)
+    for (const [path, text] of yaml())
+      expect([path, isProperties(parse(text)), isProperties.errors]).toEqual([path, true, null])
+    const project = parse(files.get('dbt_project.yml')!)
+    expect([isProject(project), isProject.errors]).toEqual([true, null])
+  })
+
+  test.each<[string, RegExp, string]>([
+    ['a misspelt key', /data_tests:/, 'data_test:'],
+    ['an unknown test', /- unique/, '- uniqe'],
+    ['arguments that are not nested', /( +)arguments:\n +to: (.*)\n +field: (.*)/, '$1to: $2\n$1field: $3'],
+    ['a link that is no ref', /to: ref\('(\w+)'\)/, 'to: $1'],
+    ['a period that dbt does not have', /period: hour/, 'period: hours'],
+    ['freshness without its column', /loaded_at_field: .*\n/, '\n'],
+    ['a time without its grain', /type_params:\n\s+time_granularity: day/, 'label: day'],
+    ['a name with capitals', /- name: share_submitted(\n\s+label)/, '- name: Share$1'],
+    ['a metric without its measure', /measure: /, 'mesure: '],
+    ['an owner without a name', /owner:\n(\s+)name: \w+\n\s+email: .*/, 'owner: {}'],
+  ])('and not with %s', (_, from, to) => {
+    const isProperties = check('properties')
+    const changed = yaml().filter(([, text]) => from.test(text))
+    expect(changed.length).toBeGreaterThan(0)
+    for (const [, text] of changed) expect(isProperties(parse(text.replace(from, to)))).toBe(false)
+  })
+
+  const published = process.env.DBT_JSON_SCHEMAS ?? realData('dbt')
+  const missing = existsSync(published)
+    ? ''
+    : ' (skipped: set DBT_JSON_SCHEMAS to schemas/latest of dbt-jsonschema)'
+  test.skipIf(missing !== '')(`as the JSON Schemas that dbt publishes say${missing}`, () => {
+    const read = (name: string) => JSON.parse(readFileSync(join(published, `${name}-latest.json`), 'utf8'))
+    const theirs = new Ajv({ strict: false, allErrors: true, validateFormats: false })
+    const [isProperties, isProject] = ['dbt_yml_files', 'dbt_project'].map((name) =>
+      theirs.compile({ ...read(name), $id: name }),
+    )
+    for (const [path, text] of yaml())
+      expect([path, isProperties!(parse(text)), isProperties!.errors]).toEqual([path, true, null])
+    expect([isProject!(parse(files.get('dbt_project.yml')!)), isProject!.errors]).toEqual([true, null])
+  })
+})
 
 test('sources, exposures and metrics name only what is there', () => {
   const { sources } = parse(files.get('models/staging/_intake__sources.yml')!)
