@@ -1,7 +1,7 @@
 /** `teams list` and `teams remove`, for two teams whose records, events and dead letters have the same ids. */
 import { PassThrough } from 'node:stream'
 import pino from 'pino'
-import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Context } from '../../../src/commands/context.ts'
 import { teamsCommand } from '../../../src/commands/manage/teams.ts'
 import { scheduledBackfill } from '../../../src/commands/run/serve.ts'
@@ -227,14 +227,11 @@ it('--keep-data during a serve with the team: its events are rejected, nothing i
     for (let at = 0; !stop; at += 1) into.push(await serve.post(team, patientEvent(`live-${at}`, at)))
   }
   const senders = [sender(north, answers.north), sender(south, answers.south)]
-  await vi.waitFor(
-    () => expect(Math.min(answers.north.length, answers.south.length)).toBeGreaterThan(20),
-    20_000,
-  )
+  await expect.poll(() => Math.min(answers.north.length, answers.south.length)).toBeGreaterThan(20)
   const removal = await alone('teams', 'remove', 'north', '--keep-data', '--json')
   expect(removal.code).toBe(0)
   const after = answers.north.length
-  await vi.waitFor(() => expect(answers.north.length).toBeGreaterThan(after + 20), 20_000)
+  await expect.poll(() => answers.north.length).toBeGreaterThan(after + 20)
   stop = true
   await Promise.all(senders)
 
@@ -250,7 +247,7 @@ it('--keep-data during a serve with the team: its events are rejected, nothing i
       north.teamId,
     ),
   ).toBe(accepted)
-  await vi.waitFor(async () => expect(await pendingOf(south)).toBe(0), 20_000)
+  await expect.poll(() => pendingOf(south)).toBe(0)
   const live = `from intake.patients where team_id = $1 and id like 'live-%'`
   const [alive] = await query<{ count: number }>(twins.url, `select count(*)::int as count ${live}`, [
     south.teamId,
