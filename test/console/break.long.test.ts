@@ -68,9 +68,9 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     }
     expect(await verified(false)).toMatch(/^needs attention, after/)
     await reader.page.getByRole('link', { name: 'patients' }).click()
-    expect(await reader.page.getByRole('listitem').allTextContents()).toContainEqual(
-      expect.stringMatching(/: city$/),
-    )
+    await expect
+      .poll(() => reader.page.getByRole('listitem').allTextContents())
+      .toContainEqual(expect.stringMatching(/: city$/))
     expect(await verified(true)).toMatch(/^differences were repaired, after/)
     await reader.visit('/break')
     await becomes('Corrupt a row', 'healed')

@@ -68,7 +68,7 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     await reader.visit('/dead-letters')
     expect((await cells('tbody th')).sort()).toEqual([...new Set(NAUGHTY.slice(0, 60))].sort())
     await reader.page.getByRole('link', { name: NAUGHTY[1]!, exact: true }).click()
-    expect(await reader.page.locator('dd').allTextContents()).toContain(NAUGHTY[1])
+    await expect.poll(() => reader.page.locator('dd').allTextContents()).toContain(NAUGHTY[1])
     await reader.visit('/health')
     expect(await cells('td')).toEqual(expect.arrayContaining(NAUGHTY))
     expect(await reader.page.evaluate('window.hit')).toBeUndefined()
@@ -83,7 +83,7 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     await reader.visit('/')
     await tabTo(tab, 'a.skip')
     await tab.keyboard.press('Enter')
-    expect(await tab.evaluate('document.activeElement.id')).toBe('content')
+    await expect.poll(() => tab.evaluate('document.activeElement.id')).toBe('content')
     await reader.visit('/')
     for (const selector of [
       'nav a[href="/dead-letters"]',
@@ -144,6 +144,7 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     const tab = await context.newPage()
     await tab.goto(page.link('ada', 'viewer'))
     await tab.getByRole('button', { name: 'Log in' }).click()
+    await tab.getByRole('navigation').waitFor()
     for (const path of ['/', '/streams', '/runs', '/health']) {
       await tab.goto(`${page.url}${path}`)
       await expect.poll(() => tab.locator('section, tbody tr').count()).toBeGreaterThan(0)

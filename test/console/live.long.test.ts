@@ -33,12 +33,12 @@ it('every open page hears of a change, ten at once at most, and none once it is 
       if (pages.some(({ same }) => same > 0)) await page.enter('viewer')
       return pages.every(({ changed }) => changed >= 2)
     }
-    await expect.poll(isHeard, { timeout: 60_000, interval: 2_500 }).toBe(true)
+    await expect.poll(isHeard, { interval: 2_500 }).toBe(true)
     const sum = (kind: 'changed' | 'same') => pages.reduce((total, each) => total + each[kind], 0)
     // Of the fifteen pages, at least five hear in each round that nothing is to be done; the last round may be on its way.
     expect(sum('changed')).toBeLessThanOrEqual(2 * sum('same') + 10)
     await leaving.post('/logout')
-    await expect.poll(() => ended, { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => ended).toBe(1)
   } finally {
     closing.abort()
     await Promise.all(pages.map(({ closed }) => closed))

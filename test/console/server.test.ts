@@ -379,7 +379,7 @@ describe('pages', () => {
     const reader = await console_.enter('viewer')
     const overview = await pageOf(reader, '/')
     expect(overview).toMatch(
-      /default fresh: every stream was read [\d.]+ s ago or later ; proved equal to the service/,
+      /default fresh: every stream was read [\d.]+ (?:s|min) ago or later ; proved equal to the service/,
     )
     expect(overview).toContain('needs nobody')
     expect(overview).not.toContain('What to do next')

@@ -1,16 +1,34 @@
 /** How far a run has come, as the page shows it. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { wallClock } from '../../../src/emulator/clock.ts'
 import { openScene, type Scene } from '../../e2e/support/scene.ts'
 import { startConsole } from '../support/console.ts'
 
 let scene: Scene
 let page: Awaited<ReturnType<typeof startConsole>>
 
+/** While the service is slow by so much, it answers one request, and the others when `release` is called. */
+const HELD_MS = 77_777
+let held = 0
+let release = () => {}
+const released = new Promise<void>((done) => {
+  release = done
+})
+const clock: typeof wallClock = {
+  ...wallClock,
+  sleep: (milliseconds, signal) => {
+    if (milliseconds !== HELD_MS) return wallClock.sleep(milliseconds, signal)
+    held += 1
+    return held === 1 ? Promise.resolve() : released
+  },
+}
+
 beforeAll(async () => {
-  scene = await openScene()
+  scene = await openScene({ clock })
   page = await startConsole(scene.url)
 })
 afterAll(async () => {
+  release()
   await page?.close()
   await scene?.[Symbol.asyncDispose]()
 })
@@ -18,7 +36,7 @@ afterAll(async () => {
 it('a running run shows phase, pages, requests, 429s and log lines, and what its streams became when it ended', async () => {
   const reader = await page.enter('viewer')
   const { control } = scene.emulator
-  control.setFaults('slow=1:2500')
+  control.setFaults(`slow=1:${HELD_MS}`)
   const running = scene.backfill('--streams', 'patients')
   const now = async () => {
     const [run] = await scene.query<{ run_id: number }>('select run_id::int as run_id from intake_ops.runs')
@@ -30,12 +48,12 @@ it('a running run shows phase, pages, requests, 429s and log lines, and what its
       .replace(/\s+/g, ' ')
   }
   await expect
-    .poll(now, { timeout: 20_000, interval: 100 })
+    .poll(now)
     .toMatch(/1 stream being read, 0 ended;.* default patients plan NOW:fetch merge delete check \d+ \d+ 45 /)
   const during = await now()
   expect(during).toMatch(/default [1-9]\d* 0 \d+\.\d /)
   expect(during).toMatch(/Log .*\d\d:\d\d:\d\d info default\/patients began/)
-  control.setFaults('')
+  release()
   expect((await running).code).toBe(0)
   const after = await now()
   expect(after).not.toContain('being read')
