@@ -8,8 +8,8 @@ let scene: Scene
 let page: Awaited<ReturnType<typeof startConsole>>
 
 /** While the service is slow by so much, it answers one request, and the others when `release` is called. */
-const HELD_MS = 77_777
-let held = 0
+const SLOW_MS = 77_777
+let asked = 0
 let release = () => {}
 const released = new Promise<void>((done) => {
   release = done
@@ -17,9 +17,9 @@ const released = new Promise<void>((done) => {
 const clock: typeof wallClock = {
   ...wallClock,
   sleep: (milliseconds, signal) => {
-    if (milliseconds !== HELD_MS) return wallClock.sleep(milliseconds, signal)
-    held += 1
-    return held === 1 ? Promise.resolve() : released
+    if (milliseconds !== SLOW_MS) return wallClock.sleep(milliseconds, signal)
+    asked += 1
+    return asked === 1 ? Promise.resolve() : released
   },
 }
 
@@ -36,7 +36,7 @@ afterAll(async () => {
 it('a running run shows phase, pages, requests, 429s and log lines, and what its streams became when it ended', async () => {
   const reader = await page.enter('viewer')
   const { control } = scene.emulator
-  control.setFaults(`slow=1:${HELD_MS}`)
+  control.setFaults(`slow=1:${SLOW_MS}`)
   const running = scene.backfill('--streams', 'patients')
   const now = async () => {
     const [run] = await scene.query<{ run_id: number }>('select run_id::int as run_id from intake_ops.runs')
