@@ -28,9 +28,9 @@ export interface DueRow {
 }
 
 /** Length of a lease: a process that was killed delays its rows no longer than this. */
-const LEASE_SECONDS = 15
-/** Pause between two renewals: one renewal may fail. */
-export const RENEW_MS = 5_000
+const LEASE_SECONDS = 4
+/** Pause between two renewals: two in a row may be late. A record whose lease ran out early is fetched twice, no more. */
+export const RENEW_MS = 1_000
 
 /** Returns the teams with rows of their given streams that are due, or will be within `milliseconds`. */
 export async function teamsDue(
