@@ -53,6 +53,12 @@ export const TID_SCANS_IN_TRANSACTION = `select set_config(setting, 'off', true)
 /** How long a statement waits for a lock that another session holds. */
 export const LOCK_TIMEOUT_MS = 10_000
 
+/**
+ * A host that vanished releases its locks after eleven seconds. No tcp_user_timeout: Linux would also end the sessions of
+ * a client that reads slowly, as one does that waits for the service.
+ */
+const KEEPALIVES = ['tcp_keepalives_idle=5', 'tcp_keepalives_interval=2', 'tcp_keepalives_count=3']
+
 export interface ConnectionOptions {
   readonly url: string
   /** Shown in pg_stat_activity, after "intake-sync". */
@@ -135,6 +141,7 @@ function settings(options: ConnectionOptions): pg.ClientConfig {
     `lock_timeout=${lockTimeout}`,
     'statement_timeout=0',
     'idle_in_transaction_session_timeout=0',
+    ...KEEPALIVES,
     'standard_conforming_strings=on',
     ...(options.planner ?? []),
   ]
@@ -142,7 +149,7 @@ function settings(options: ConnectionOptions): pg.ClientConfig {
     connectionString: url,
     application_name: `intake-sync ${options.purpose}`,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
-    keepAlive: true,
+    ...{ keepAlive: true, keepAliveInitialDelayMillis: 5_000 },
     // The later of two settings with one name applies.
     options: [given, ...sessionSettings.map((setting) => `-c ${setting}`)].join(' ').trim(),
   }

@@ -50,6 +50,16 @@ test('the time limits of a database do not apply to our sessions', async () => {
   expect(await settingsOf(database.url)).toMatchObject(OURS)
 })
 
+test('the server ends the session of a host that vanished after eleven seconds', async () => {
+  await using session = await openSession({ url: database.url, purpose: 'connect test' })
+  const { rows } = await session.client.query<{ seconds: number; user: string }>(
+    `select current_setting('tcp_keepalives_idle')::int
+       + current_setting('tcp_keepalives_interval')::int * current_setting('tcp_keepalives_count')::int as seconds,
+       current_setting('tcp_user_timeout') as user`,
+  )
+  expect(rows).toEqual([{ seconds: 11, user: '0' }])
+})
+
 test('options of the URL are kept in addition to ours, and ours win', async () => {
   const url = withParameter(
     'options',
