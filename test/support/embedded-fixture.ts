@@ -52,6 +52,8 @@ export const ROOT = process.getuid?.() === 0
 /** A user without privileges, for tests of an ordinary user. */
 export const NOBODY = 65534
 
+/** Said to a user who waits: it depends on the machine alone. */
+const SLOW = /^the embedded Postgres is still starting/
 const PROGRAM = fileURLToPath(new URL('./embedded-command.mjs', import.meta.url))
 const directories: string[] = []
 const commands: Command[] = []
@@ -142,7 +144,7 @@ export function start(dataDir: string, options: { uid?: number; wrapper?: string
   const next = async () => JSON.parse((await lines.next()).value ?? '{"error":"ended without a word"}')
   const opened = next().then((line) => {
     if ('error' in line) throw new Error(`${line.error} ${line.hint ?? ''}`)
-    return line as Opened
+    return { ...line, notices: line.notices.filter((each: string) => !SLOW.test(each)) } as Opened
   })
   opened.catch(() => undefined)
   const command: Command = {
