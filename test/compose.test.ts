@@ -1,6 +1,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import { Ajv } from 'ajv'
@@ -210,11 +211,42 @@ describe('docker-compose.yml', () => {
   })
 })
 
+/** The parts of dockerfile-utils, the validator of Docker's language server. */
+interface Linter {
+  readonly ValidationSeverity: { readonly ERROR: number }
+  validate(
+    text: string,
+    settings: Readonly<Record<string, number>>,
+  ): readonly { readonly message: string; readonly range: { readonly start: { readonly line: number } } }[]
+}
+
 describe('Dockerfile', () => {
   const steps = read('Dockerfile')
     .replace(/\\\n/g, ' ')
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('#'))
+
+  test('passes the linter, which finds what is wrong', () => {
+    const { validate, ValidationSeverity } = createRequire(import.meta.url)('dockerfile-utils') as Linter
+    const { ERROR } = ValidationSeverity
+    const complaints = (text: string) =>
+      validate(text, {
+        ...{
+          instructionCasing: ERROR,
+          instructionJSONInSingleQuotes: ERROR,
+          instructionWorkdirRelative: ERROR,
+        },
+      }).map(({ message, range }) => `${range.start.line + 1}: ${message}`)
+    const text = read('Dockerfile')
+    expect(complaints(text)).toEqual([])
+    for (const [right, wrong] of [
+      ['WORKDIR /app', 'WORKDIR app'],
+      ['EXPOSE 8080', 'EXPOSE eighty'],
+      ['--interval=10s', '--intervall=10s'],
+      ['USER node', 'USRE node'],
+    ] as const)
+      expect([wrong, complaints(text.replace(right, wrong)).length]).toEqual([wrong, 1])
+  })
 
   test('copies only what exists and what the ignore file lets through', () => {
     const allowed = [...read('.dockerignore').matchAll(/^!(.+)$/gm)].map((match) => match[1]!)

@@ -34,7 +34,7 @@ const SETTINGS = explained({
   data_dir_unusable:
     'The embedded Postgres cannot store its data in that directory, or cannot read what is there. → Follow the hint, set `INTAKE_DATA_DIR` to a directory on a local disk, or set `DATABASE_URL` to use your own Postgres.',
   embedded_unavailable:
-    'The embedded Postgres does not run on this system, or for this user. → Set `DATABASE_URL` to a Postgres 15 to 18. Packages that were installed with `--omit=optional` lack it.',
+    'There is no embedded Postgres for this system, or this user cannot run it. → Set `DATABASE_URL` to a Postgres 15 to 18. If the package was installed with `--omit=optional`, install it without that option.',
   unknown_zone:
     'Postgres does not know the time zone in which the times of exports are read. → Set `INTAKE_TIMEZONE`, or `timezone` of the team, to a name in `pg_timezone_names`, such as `Europe/Berlin`.',
   secret_unreadable:
@@ -47,15 +47,15 @@ const SERVICE = explained({
   bad_credentials:
     'The service answered 403: it refused the credentials. → Check `INTAKE_API_KEY` and `INTAKE_API_SECRET`. A key of the sandbox does not open production, nor the reverse.',
   not_found:
-    'The service answered 404: the record is deleted, or belongs to another team. → If every path says so, `INTAKE_BASE_URL` or `paths` is wrong.',
+    'The service answered 404: the record was deleted, or it belongs to another team. → Check the id and the team. If every path is answered so, correct `INTAKE_BASE_URL` or `paths`.',
   not_allowed:
     'The service answered 405: it has no such endpoint. → Set its path in `paths` of the configuration file.',
   misconfigured:
-    'The service, or a proxy before it, takes no requests of this form. → Check `INTAKE_BASE_URL`, `INTAKE_API_VERSION` and any proxy in between.',
+    'The service, or a proxy in front of it, does not accept requests of this form. → Check `INTAKE_BASE_URL`, `INTAKE_API_VERSION` and the proxies in between.',
   refused:
     'The service refused a request as invalid (400, 409, 422), or the console refused one. → For a command, compare its filters or body with the documentation of the service. For the console, follow the hint on the page.',
   throttled:
-    'The service accepted no request of this team for `INTAKE_GIVE_UP_AFTER` (429). → Run fewer clients of the team at a time, lower `INTAKE_RATE_LIMIT`, or ask the operators of the service for a higher limit. The next run continues.',
+    'The service answered every request of this team with 429 for as long as `INTAKE_GIVE_UP_AFTER` allows. → Run fewer clients of the team at a time, lower `INTAKE_RATE_LIMIT`, or ask the operators of the service for a higher limit. The next run continues.',
   unavailable:
     'The service failed (5xx), also after several tries. → Run again later. The next run continues where this one stopped.',
   unexpected_status:
@@ -63,7 +63,7 @@ const SERVICE = explained({
   redirected:
     'The service redirects, and redirects are not followed, so that credentials stay with the configured host. → Set `INTAKE_BASE_URL` to the current address, or correct the path in `paths`.',
   unreachable:
-    'No connection to the service: its name is unknown, or nothing listens there. → Check `INTAKE_BASE_URL`, the network, its firewall and proxy. For a rehearsal, start `intake-sync emulator`.',
+    'The service cannot be reached: its host name is unknown, or nothing listens at its address. → Check `INTAKE_BASE_URL`, the network, its firewall and proxy. For a rehearsal, start `intake-sync emulator`.',
   tls: 'The certificate of the service cannot be verified. → Check the host in `INTAKE_BASE_URL`. `NODE_EXTRA_CA_CERTS` adds an authority of your own.',
   timeout:
     'The service did not answer in time. → Run again later. Check the network between, and for one list that is slow, set a smaller `pageSize`.',
@@ -105,7 +105,8 @@ const WAREHOUSE = explained({
     'The login may not do this in the warehouse. → Connect as the owner of the schemas, or grant the login `intake_loader`. `intake-sync doctor` names what is missing.',
   role_missing:
     'A role of the warehouse, such as `intake_analyst`, does not exist on this server. → Run `intake-sync migrate` as a login that may create roles, or have an administrator create them.',
-  role_refused: 'The login may not take that role. → Have an administrator grant the role to the login.',
+  role_refused:
+    'The login is not a member of the role whose views it asked for. → Ask an administrator to grant the role to the login.',
   connections: 'Postgres has no connection left. → Raise `max_connections`, or end other sessions.',
   disk_full: 'The disk of the warehouse is full. → Free space, then run again: the next run continues.',
   read_only:
@@ -114,7 +115,7 @@ const WAREHOUSE = explained({
   shutdown:
     'Postgres was shut down, or recovers from a crash. → Start it, then run again: the next run continues.',
   canceled:
-    'Somebody, or a limit on the time of statements, ended a statement. → Find out who: `pg_cancel_backend`, `statement_timeout`, or the limit of a pooler.',
+    'A statement was ended: by a person, or by a limit on its time. → Find out which: a call of `pg_cancel_backend`, a `statement_timeout`, or the limit of a pooler.',
   table_locked:
     'Another session has locked a table of the warehouse for too long. → End that session or wait for it. `pg_locks` and `pg_stat_activity` show it.',
   deadlock: 'Two sessions waited for each other, and Postgres ended one. → Run again.',
@@ -126,9 +127,9 @@ const WAREHOUSE = explained({
   database_behind:
     'The warehouse has not all migrations of this version. → Run `intake-sync migrate`; `intake-sync migrate --plan` prints what it would do.',
   other_schema:
-    'The tables of the warehouse are not those of this version: a newer one migrated it, or somebody changed it by hand. → Start the newer version, or restore the backup that was made before the upgrade. Nothing that waits is lost.',
+    'The tables of the warehouse are not those of this version: a newer one migrated it, or somebody changed it by hand. → Start the newer version, or restore a backup that was made before the upgrade. Nothing that waits is lost.',
   database_ahead:
-    'A newer version has migrated the warehouse. Going back is not possible. → Use the newer version, or restore a backup from before the upgrade.',
+    'A newer version has migrated the warehouse. Going back is not possible. → Use the newer version, or restore a backup that was made before the upgrade.',
   migration_failed:
     'A migration failed, and its transaction was rolled back. → Follow the reason in the message, then run `intake-sync migrate` again.',
   views_in_use:
@@ -143,7 +144,7 @@ const WORK = explained({
   held_by_another_run:
     'Another run, or the removal of the team, has what this command needs. Nothing was started. Exit code 3. → Wait for it to end, or stop it; the hint names the process.',
   slice_lost:
-    'Another worker has taken over this part of the run. This one changed nothing more. → Nothing: the data is right. Let the other run finish.',
+    'Another worker has taken over this part of the run. This one changed nothing more. → Do nothing: the data is right, and the other run continues.',
   team_removed:
     'The team was removed from the warehouse, or is partly deleted. → Remove it from the configuration. To restore it, run a backfill with it in the configuration.',
   not_reached:
@@ -158,7 +159,7 @@ const WORK = explained({
   unknown_tag:
     'No patient has that tag, or it is hidden from researchers already. → Write it as staff did. `intake-sync classify tag` lists the tags that are shown.',
   erased:
-    'The record was erased, or belonged to a patient who was erased. → Nothing: only a keyed hash of the id is left.',
+    'The record was erased, or belonged to a patient who was erased. → Do nothing: only a keyed hash of the id is left, and later records of the patient are skipped.',
   no_such_letter:
     'No dead letter has that id, or it does not wait any more. Nothing was done. → `intake-sync dead-letters list --status all` shows every one.',
   payload_missing:

@@ -16,8 +16,8 @@ const GROUPS = new Set(
   ),
 )
 
-/** They print the body of the service as received, and a schema. */
-export const OTHERS: ReadonlySet<string> = new Set(['api', 'config-schema'])
+/** It prints the body of the service as received. */
+export const OTHERS: ReadonlySet<string> = new Set(['api'])
 
 const ajv = new Ajv2020({ allowUnionTypes: true })
 const checks = new Map<string, ValidateFunction>()

@@ -96,7 +96,9 @@ describe('a later version that adds to the schema', { timeout: 300_000 }, () => 
       ]),
     )
     const { stdout } = await later(['migrate', '--plan'], scene.env)
-    expect(stdout.replace(/\s+/g, ' ')).toContain('one transaction up to each in batches (9002_notes)')
+    expect(stdout.replace(/\s+/g, ' ')).toContain(
+      'one transaction before and after each migration that runs in batches (9002_notes)',
+    )
     expect((await runCommand(['migrate', '--status'], scene.env)).code).toBe(0)
   })
 

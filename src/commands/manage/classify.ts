@@ -38,7 +38,7 @@ export function classifyCommand(context: Context): Command {
     .addOption(
       new Option(
         '--researchers <what>',
-        'what researchers see of what analysts see: visible shows numbers and years, age a number of years; structured is choices and ticks',
+        'what researchers see: structured (choices and ticks), visible (also numbers and years), age (years, those from 90 as one), hidden',
       ).choices(['visible', 'age', 'structured', 'hidden']),
     )
     .action((question: string, decided: Visibility | undefined, options: SetOptions) =>
@@ -105,9 +105,9 @@ applies to the answers to one wording: if the text or type of a question
 changes, it waits for a decision (classify list --waiting), and shows no more
 than the choices of the form that its type had shown.
 
-Researchers (intake_safe_harbor) see of that only choices and checkboxes, and no
-tag. Numbers and years of dates need --researchers, a decision of its own,
-because a limited data set may show what Safe Harbor may not, such as a ZIP
+Researchers (intake_safe_harbor) see only the choices and checkboxes that
+analysts see, and no tag. They see numbers and years only after a decision with
+--researchers, because analysts may see what Safe Harbor hides, such as a ZIP
 code. Texts stay hidden.
 
 A file names questions by form and text, or by question_id. Rows without a

@@ -41,7 +41,7 @@ export function eraseCommand(context: Context, keyboard: () => Keyboard = () => 
     )
     .option(
       '--vacuum',
-      'rewrite the tables, so that their files keep no deleted row; each is locked meanwhile, also for reading',
+      'rewrite the tables, so that their files contain no deleted row; each table is locked while it is rewritten, also for reading',
     )
     .option('--receipt <file>', 'write a signed receipt: what was removed, when, by which login')
     .option('--team <name>', 'the team, if the warehouse has several')
@@ -107,7 +107,7 @@ function unnamedQuestion(count: number): string {
 const MEGABYTE = 1024 * 1024
 
 function reportRewrite({ stderr }: Context, table: string, bytes: number): void {
-  stderr.write(`rewriting ${table} (${Math.ceil(bytes / MEGABYTE)} MB), locked meanwhile\n`)
+  stderr.write(`rewriting ${table} (${Math.ceil(bytes / MEGABYTE)} MB); it is locked until this is done\n`)
 }
 
 function documentOf(team: string, erased: Erased, { forget }: Options): object {
@@ -172,7 +172,7 @@ function searchText({ searched, unnamedLeft }: Erased): readonly string[] {
 function rewrittenText({ rewritten }: Erased): readonly string[] {
   if (rewritten === null)
     return [
-      'Files of tables keep deleted rows until Postgres uses their place again: --vacuum rewrites them.',
+      'The files of the tables contain the deleted rows until Postgres uses their space again; --vacuum rewrites the files now.',
     ]
   const { tables, notOwned, keepers, isComplete } = rewritten
   if (isComplete) return [`rewrote ${tables.length} tables`]
@@ -183,7 +183,7 @@ function rewrittenText({ rewritten }: Erased): readonly string[] {
     ...(keepers.length === 0
       ? []
       : [
-          `files still contain deleted rows, kept because they could be read: by ${keepers.join(', ')}; end that, and run this again`,
+          `the files still contain deleted rows, because other sessions could still read them: ${keepers.join(', ')}; end these, and run this again`,
         ]),
   ]
 }

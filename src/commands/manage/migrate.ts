@@ -62,12 +62,15 @@ function planText(context: Context, plan: readonly PlannedStatement[]): string {
   const others = plan.length - rows.length
   const batched = new Set(plan.flatMap(({ migration, in_batches }) => (in_batches ? [migration] : [])))
   const apart = [...batched].join(', ')
-  const how = apart === '' ? 'all in one transaction' : `one transaction up to each in batches (${apart})`
+  const how =
+    apart === ''
+      ? 'all in one transaction'
+      : `one transaction before and after each migration that runs in batches (${apart})`
   const seconds = plan.reduce((sum, each) => sum + (each.in_batches ? 0 : each.seconds), 0)
   return [
     `${paragraph(context, `${names.length} migration(s), ${how}: ${names.join(', ')}`, 0)}\n`,
     rows.length === 0 ? '' : `${fittedTable(context, [head, ...rows], 4)}\n`,
-    paragraph(context, `${others} statement(s) lock no table that is there.`, 0),
+    paragraph(context, `${others} statement(s) lock no existing table.`, 0),
     paragraph(context, `Estimate: the locks are held for about ${seconds} s.`, 0),
     paragraph(context, 'After them, views whose definition changed are made again.', 0),
   ].join('')

@@ -109,7 +109,9 @@ describe('rows of exports without a Client ID', () => {
       0,
       expect.stringMatching(/nothing left[\s\S]*rewrote \d+ tables/),
     ])
-    expect(ended.stderr).toMatch(/^rewriting intake\.export_cells \(\d+ MB\), locked meanwhile$/m)
+    expect(ended.stderr).toMatch(
+      /^rewriting intake\.export_cells \(\d+ MB\); it is locked until this is done$/m,
+    )
     expect(await rowsLeft()).toEqual([2])
   })
 })
