@@ -13,6 +13,7 @@ import { SQL_FOLDER, sqlFile } from '../warehouse/migrations.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { streamViews, withStreams } from './stream-views.ts'
+import { schemaOf } from './wide/wide-subjects.ts'
 
 interface ViewFile {
   readonly name: string
@@ -62,7 +63,7 @@ async function dropAll(db: Transaction<Warehouse>, files: readonly ViewFile[]): 
   try {
     // The wide views for analysts are built on ours, and made again with them (wide-views.ts).
     const { rows: wide } = await sql<{ view: string }>`
-      select case kind when 'export' then 'intake_exports.' else 'intake_forms.' end || view_name as view
+      select concat_ws('.', ${schemaOf(sql.ref('kind'))}, view_name) as view
       from intake_raw.wide_views where kind <> 'form'`.execute(db)
     for (const { view } of [...wide, ...files.toReversed()])
       await sql`drop view if exists ${sql.table(view)}`.execute(db)

@@ -8,8 +8,9 @@ import type { BlockList } from 'node:net'
 import { validate as isCron } from 'node-cron'
 import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
+import type { LoginProxy } from '../core/peers.ts'
 import { selectTeams } from '../core/which-team.ts'
-import { CONSOLE_PROXY, type ConsoleProxy, consoleProxyOf, proxies } from './console-proxy.ts'
+import { CONSOLE_PROXY, consoleProxyOf, proxies } from './console-proxy.ts'
 import { readTeamsFile, teamsOfDocument } from './file.ts'
 import { type Settings, settingsOf } from './settings.ts'
 import { type IngestTeamConfig, type TeamConfig, teamOf, teamShape } from './team.ts'
@@ -37,7 +38,7 @@ export interface Config {
   readonly consolePort: number
   /** The address of the console that browsers show; null: that of host and port. */
   readonly consoleUrl: string | null
-  readonly consoleProxy: ConsoleProxy | null
+  readonly consoleProxy: LoginProxy | null
   readonly consoleValues: boolean
   /** Null: no schedule. */
   readonly cron: string | null

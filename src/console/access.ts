@@ -6,11 +6,10 @@
  * foreign name can be pointed at a loopback address. A header names a login only where a proxy is configured, and only in
  * a connection from its address.
  */
-import type { BlockList } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { IntakeError } from '../core/errors.ts'
-import { peerOf } from '../core/peers.ts'
-import { LOGIN, mayAct, ROLES, type Role, type Sessions, type Visitor } from './sessions.ts'
+import { type LoginProxy, peerOf, ROLES, type Role } from '../core/peers.ts'
+import { LOGIN, mayAct, type Sessions, type Visitor } from './sessions.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -32,18 +31,6 @@ export interface AccessOptions {
   /** The origin that browsers show. Null for any name of this machine's loopback address. */
   readonly origin: URL | null
   readonly cookie: string
-}
-
-/** A proxy that logs people in and names them in a header. */
-export interface LoginProxy {
-  /** Its headers are believed in connections from these addresses only. */
-  readonly addresses: BlockList
-  /** In lower case. */
-  readonly loginHeader: string
-  /** Names of groups, comma-separated; null: none are read. */
-  readonly groupsHeader: string | null
-  /** By login or group; `*` for everybody whom the proxy names. */
-  readonly roles: ReadonlyMap<string, Role>
 }
 
 /** A refusal with its HTTP status. Its message is shown. */
@@ -90,7 +77,11 @@ export function guard(app: FastifyInstance, options: AccessOptions): void {
       throw new Refusal(403, 'the header of logins comes from an address that is no configured proxy')
     if (typeof login !== 'string' || !LOGIN.test(login)) throw new Refusal(403, 'the proxy names no login')
     const groups = proxy.groupsHeader === null ? '' : String(headers[proxy.groupsHeader] ?? '')
-    const role = roleOf(proxy, [login, ...groups.split(',').map((group) => group.trim())])
+    const role = roleOf(
+      proxy,
+      login,
+      groups.split(',').map((group) => group.trim()),
+    )
     if (role === null)
       throw new Refusal(403, 'this login has no role in the console', 'see INTAKE_CONSOLE_ROLES')
     const { visitor, isNew } = sessions.admit(login, role)
@@ -120,10 +111,14 @@ function toLogin({ method }: FastifyRequest, reply: FastifyReply) {
   throw new Refusal(401, 'you are not logged in', 'open the link that the command printed')
 }
 
-/** The greatest of the roles of these names; that of `*` if none has one. */
-function roleOf({ roles }: LoginProxy, names: readonly string[]): Role | null {
-  const own = names.flatMap((name) => (name === '*' ? [] : (roles.get(name) ?? [])))
-  return ROLES.findLast((role) => own.includes(role)) ?? roles.get('*') ?? null
+/** The highest of the roles of the login and its groups; that of all others if none has one. */
+function roleOf(
+  { roles: { logins, groups, others } }: LoginProxy,
+  login: string,
+  names: readonly string[],
+): Role | null {
+  const given = [logins.get(login), ...names.map((name) => groups.get(name))]
+  return ROLES.findLast((role) => given.includes(role)) ?? others
 }
 
 function isOwnHost(name: string, origin: URL | null): boolean {

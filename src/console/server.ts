@@ -17,6 +17,7 @@ import { Eta } from 'eta'
 import fastify from 'fastify'
 import type { Logger } from 'pino'
 import { UsageError } from '../core/errors.ts'
+import type { Role } from '../core/peers.ts'
 import { defectIn } from '../warehouse/defects.ts'
 import { openGlances } from '../warehouse/glance.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
@@ -35,7 +36,7 @@ import { servePages } from './pages/state.ts'
 import { serveVerify } from './pages/verify.ts'
 import { audit, serveVisits } from './pages/visits.ts'
 import { openReadings } from './readings.ts'
-import { openSessions, type Role, type Visitor } from './sessions.ts'
+import { openSessions, type Visitor } from './sessions.ts'
 import type { ConsoleOptions, Page, Shared } from './shared.ts'
 
 export interface Console extends AsyncDisposable {
@@ -49,13 +50,16 @@ export interface Console extends AsyncDisposable {
   close(): Promise<void>
 }
 
+/** The form that decides on as many questions as a page lists. */
+const MAX_BODY = 262_144
+
 export async function openConsole(options: ConsoleOptions): Promise<Console> {
   const { host, port, publicUrl, url, clock, logger } = options
   const app = fastify({
     logger: false,
     forceCloseConnections: true,
     requestTimeout: 30_000,
-    bodyLimit: 65_536,
+    bodyLimit: MAX_BODY,
   })
   const stopping = new AbortController()
   const glances = openGlances(url)
@@ -83,7 +87,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
         if (!reply.hasHeader(name)) reply.header(name, value)
     })
     await app.register(cookie, { secret: randomBytes(32).toString('base64') })
-    await app.register(formbody, { bodyLimit: 65_536 })
+    await app.register(formbody, { bodyLimit: MAX_BODY })
     const onEnter = ({ login, role }: Visitor) =>
       audit({ readings }, { login }, { action: 'login', detail: { role, by: 'proxy' } })
     guard(app, { sessions, origin, cookie: cookieName, proxy: options.proxy, onEnter })

@@ -6,10 +6,7 @@
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
-
-/** Each may do what those before it may. A steward may also ask for single values of records. */
-export const ROLES = ['viewer', 'operator', 'steward'] as const
-export type Role = (typeof ROLES)[number]
+import { ROLES, type Role } from '../core/peers.ts'
 
 export const LOGIN = /^[\w.@+-]{1,100}$/
 

@@ -2,11 +2,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
+import type { LoginProxy, Role } from '../core/peers.ts'
 import type { TeamSource } from '../extract/backfill-options.ts'
 import type { Check } from '../operate/doctor/check.ts'
-import type { LoginProxy } from './access.ts'
 import type { Readings } from './readings.ts'
-import type { Role, Sessions } from './sessions.ts'
+import type { Sessions } from './sessions.ts'
 
 /** A setting, without its value if that is a secret. */
 export interface Setting {

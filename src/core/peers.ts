@@ -1,10 +1,31 @@
 /**
- * Addresses of peers, as they are counted and trusted.
+ * Addresses of peers, as they are counted and trusted; and the proxy that logs people in to the console.
  *
  * Invariant: a sender cannot choose its own name: only entries that trusted proxies added are believed, and the
  * addresses of an IPv6 network count as one.
  */
 import { BlockList, isIP } from 'node:net'
+
+/** Roles in the console. Each may do what those before it may; a steward may also ask for single values of records. */
+export const ROLES = ['viewer', 'operator', 'steward'] as const
+export type Role = (typeof ROLES)[number]
+
+/** A proxy in front of the console that logs people in, and names them in a header. */
+export interface LoginProxy {
+  /** Its headers are believed in connections from these addresses only. */
+  readonly addresses: BlockList
+  /** In lower case. */
+  readonly loginHeader: string
+  /** Names of groups, comma-separated; null: none are read. */
+  readonly groupsHeader: string | null
+  readonly roles: {
+    readonly logins: ReadonlyMap<string, Role>
+    /** By the names of the other header. A login with the name of a group is not in it. */
+    readonly groups: ReadonlyMap<string, Role>
+    /** Of all other logins that the proxy names; null: they are refused. */
+    readonly others: Role | null
+  }
+}
 
 /** The networks that `texts` name, as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`; null when one is none. */
 export function networksOf(texts: readonly string[]): BlockList | null {

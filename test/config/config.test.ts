@@ -39,20 +39,23 @@ test('a header of logins needs addresses that may send it, and roles', () => {
     INTAKE_CONSOLE_LOGIN_HEADER: 'X-Forwarded-Email',
     INTAKE_CONSOLE_GROUPS_HEADER: 'X-Forwarded-Groups',
     INTAKE_CONSOLE_PROXIES: '192.0.2.7',
-    INTAKE_CONSOLE_ROLES: 'ada@example.org=operator, care-team=viewer,*=viewer',
+    INTAKE_CONSOLE_ROLES: 'ada@example.org=operator, group:/care:team=viewer,*=viewer',
   }
   expect(readConfig(env).consoleProxy).toEqual({
     addresses: expect.any(BlockList),
     ...{ loginHeader: 'x-forwarded-email', groupsHeader: 'x-forwarded-groups' },
-    roles: new Map([
-      ['ada@example.org', 'operator'],
-      ['care-team', 'viewer'],
-      ['*', 'viewer'],
-    ]),
+    roles: {
+      logins: new Map([['ada@example.org', 'operator']]),
+      groups: new Map([['/care:team', 'viewer']]),
+      others: 'viewer',
+    },
   })
   for (const name of ['INTAKE_CONSOLE_PROXIES', 'INTAKE_CONSOLE_ROLES'])
     expect(() => readConfig({ ...env, [name]: undefined })).toThrow(/needs the addresses .* and the role/)
   expect(readConfig({ ...env, INTAKE_CONSOLE_LOGIN_HEADER: undefined }).consoleProxy).toBeNull()
+  expect(() => readConfig({ ...env, INTAKE_CONSOLE_GROUPS_HEADER: undefined })).toThrow(
+    /gives roles to groups/,
+  )
 })
 
 test('without any variable everything has its default', () => {
@@ -219,6 +222,7 @@ const BAD: readonly (readonly [string, string])[] = [
   ['INTAKE_CONSOLE_GROUPS_HEADER', `${CANARY}:`],
   ['INTAKE_CONSOLE_ROLES', `ada=${CANARY}`],
   ['INTAKE_CONSOLE_ROLES', CANARY],
+  ['INTAKE_CONSOLE_ROLES', `group:=viewer,${CANARY}:x=viewer`],
   ['INTAKE_CONSOLE_VALUES', CANARY],
   ['INTAKE_CRON', 'daily'],
   ['INTAKE_CRON', '0 2 * *'],

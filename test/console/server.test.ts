@@ -2,9 +2,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { POLICY } from '../../src/console/assets.ts'
 import { readOverview } from '../../src/console/pages/overview.ts'
-import { ROLES, type Role } from '../../src/console/sessions.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { networksOf } from '../../src/core/peers.ts'
+import { networksOf, ROLES, type Role } from '../../src/core/peers.ts'
 import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
 import { entityDiagram } from '../../src/streams/diagram.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
@@ -76,16 +75,34 @@ describe('access', () => {
     }
   })
 
-  it('refuses every route without the role that it requires', async () => {
+  /** Damage of a console of the test; `run` counts how often it was done. */
+  const breakage = () => {
+    const done = { times: 0 }
+    const run = async () => {
+      done.times += 1
+      return { text: 'it is damaged', heal: async () => {}, isHealed: async () => false }
+    }
+    return { done, breakages: [{ name: 'glass', title: 'Glass', heals: 'nothing', run }] }
+  }
+
+  it('refuses every route without the role that it requires, those of a demo too', async () => {
+    const { done, breakages } = breakage()
+    await using console_ = await startConsole(warehouse.url, { breakages })
     const stranger = console_.reader()
     const viewer = await console_.enter('viewer')
     const operator = await console_.enter('operator')
+    const named = (wanted: typeof console_.routes) =>
+      wanted.map(({ method, path }) => `${method} ${path}`).filter((each) => !/HEAD|assets/.test(each))
     const open = console_.routes.filter(({ role }) => role === 'nobody')
-    expect(
-      open.map(({ method, path }) => `${method} ${path}`).filter((each) => !/HEAD|assets/.test(each)),
-    ).toEqual(['GET /login', 'POST /login', 'POST /login/link'])
+    expect(named(open)).toEqual(['GET /login', 'POST /login', 'POST /login/link'])
     const closed = console_.routes.filter(({ role, method }) => role !== 'nobody' && method !== 'HEAD')
-    expect(closed.length).toBeGreaterThan(8)
+    // Who adds a form here adds the test that it leaves one audit row.
+    expect(named(closed.filter(({ method }) => method === 'POST')).sort()).toEqual([
+      ...['POST /audit/link', 'POST /break/:name', 'POST /dead-letters/discard', 'POST /dead-letters/retry'],
+      ...['POST /logout', 'POST /questions/decide', 'POST /records/value', 'POST /verify'],
+      'POST /verify/:run/receipt',
+    ])
+    expect(named(closed)).toContain('GET /break')
     const before = await audited(warehouse.url)
     for (const { method, path, role } of closed) {
       const url = path.replace(/:\w+/g, '1')
@@ -105,7 +122,38 @@ describe('access', () => {
       }
     }
     expect(new Set(closed.map(({ role }) => role))).toEqual(new Set(ROLES))
+    expect((await viewer.post('/break/glass')).status).toBe(403)
     expect(await audited(warehouse.url)).toEqual(before)
+    expect(done.times).toBe(0)
+  })
+
+  it('breaks what the demo offers, once at a time, with one audit row; another console has no such page', async () => {
+    const { done, breakages } = breakage()
+    await using demo = await startConsole(warehouse.url, { breakages })
+    const operator = await demo.enter('operator')
+    const before = await audited(warehouse.url)
+    const answers = []
+    for (const name of ['glass', 'glass', 'nothing']) answers.push(await operator.post(`/break/${name}`))
+    expect(answers.map(({ status }) => status)).toEqual([303, 409, 404])
+    expect(done.times).toBe(1)
+    expect((await audited(warehouse.url)).slice(before.length)).toEqual([
+      { login: 'operator', action: 'break', object: 'glass', detail: {} },
+    ])
+    const other = await console_.enter('steward')
+    expect([(await other.get('/break')).status, (await other.post('/break/glass')).status]).toEqual([
+      404, 404,
+    ])
+  })
+
+  it('a login is tried thirty times a minute, and a reader asks twelve hundred times', async () => {
+    await using console_ = await startConsole(warehouse.url)
+    const viewer = await console_.enter('viewer')
+    const stranger = console_.reader()
+    const statuses = []
+    // The first was that of the viewer.
+    for (let time = 0; time < 30; time++) statuses.push((await stranger.post('/login', { link: 'x' })).status)
+    expect(statuses).toEqual([...Array(29).fill(403), 429])
+    expect((await viewer.get('/dead-letters')).headers.get('x-ratelimit-limit')).toBe('1200')
   })
 
   it('a form counts only with its token, from a page of this console', async () => {
@@ -149,11 +197,14 @@ describe('access', () => {
       addresses: networksOf([address])!,
       loginHeader: 'x-forwarded-email',
       groupsHeader: 'x-forwarded-groups',
-      roles: new Map<string, Role>([
-        ['ada@example.org', 'operator'],
-        ['care', 'viewer'],
-        ['data', 'steward'],
-      ]),
+      roles: {
+        logins: new Map<string, Role>([['ada@example.org', 'operator']]),
+        groups: new Map<string, Role>([
+          ['care', 'viewer'],
+          ['data', 'steward'],
+        ]),
+        others: null,
+      },
     })
     const ask = async (
       { port }: { readonly port: number },
@@ -195,6 +246,9 @@ describe('access', () => {
     for (const nobody of [
       { 'x-forwarded-email': 'eve@example.org' },
       { 'x-forwarded-email': 'eve@example.org', 'x-forwarded-groups': '*' },
+      // Neither a login with the name of a group nor a group with the name of a login gains its role.
+      { 'x-forwarded-email': 'data' },
+      { 'x-forwarded-email': 'eve@example.org', 'x-forwarded-groups': 'ada@example.org' },
       { 'x-forwarded-email': 'ada@example.org, eve@example.org' },
       { 'x-forwarded-email': '' },
     ])

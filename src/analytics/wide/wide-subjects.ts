@@ -20,7 +20,7 @@ export interface Subject {
 export const SCHEMAS = { form: 'intake', shown: 'intake_forms', export: 'intake_exports' } as const
 
 /** The schema of a view of `kind`. */
-function schemaOf(kind: RawBuilder<unknown>): RawBuilder<unknown> {
+export function schemaOf(kind: RawBuilder<unknown>): RawBuilder<unknown> {
   const cases = Object.entries(SCHEMAS).map(
     ([each, schema]) => sql`when ${sql.lit(each)} then ${sql.lit(schema)}`,
   )

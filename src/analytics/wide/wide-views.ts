@@ -13,7 +13,7 @@ import { EXPORT_COLUMNS, exportView, SHOWN_COLUMNS, shownView } from './shown-sq
 import { FORM_COLUMNS, formView } from './view-sql.ts'
 import { columnsFor, type WideColumn } from './wide-columns.ts'
 import { followAnswers, questionsOf } from './wide-questions.ts'
-import { changedSubjects, SCHEMAS, type Subject } from './wide-subjects.ts'
+import { changedSubjects, SCHEMAS, type Subject, schemaOf } from './wide-subjects.ts'
 
 /** How long to wait for readers of a view: new readers queue behind this wait. */
 const LOCK_TIMEOUT = '2s'
@@ -192,7 +192,7 @@ async function runUnseen(db: Transaction<Warehouse>, statements: RawBuilder<unkn
 /** The wide views of a team, with their schemas. */
 export async function wideViewsOf(db: Kysely<Warehouse>, teamId: number): Promise<readonly string[]> {
   const { rows } = await sql<{ view: string }>`
-    select case kind when 'form' then 'intake.' when 'shown' then 'intake_forms.' else 'intake_exports.' end || view_name as view
+    select concat_ws('.', ${schemaOf(sql.ref('kind'))}, view_name) as view
     from intake_raw.wide_views where team_id = ${teamId}`.execute(db)
   return rows.map(({ view }) => view)
 }

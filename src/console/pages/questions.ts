@@ -4,6 +4,7 @@
  *
  * Invariant: a decision reaches the questions that the page listed and somebody chose, and no others; all or none.
  */
+import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import {
@@ -13,6 +14,7 @@ import {
   type Question,
   type Visibility,
 } from '../../analytics/classify.ts'
+import { schemaOf } from '../../analytics/wide/wide-subjects.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { readTeams } from '../../warehouse/teams.ts'
 import { Refusal } from '../access.ts'
@@ -63,9 +65,13 @@ export function serveQuestions(app: FastifyInstance, shared: Shared): void {
 
   app.post('/questions/decide', OPERATOR, async (request, reply) => {
     const visibility = textIn(request, 'visibility')
-    const wanted = [...chosenIn(request, 'question', visibility), ...chosenIn(request, 'restore')]
-    if (wanted.length === 0)
+    const chosen = [...chosenIn(request, 'question', visibility), ...chosenIn(request, 'restore')]
+    if (chosen.length === 0)
       throw new Refusal(400, 'no question was chosen', 'mark the questions to decide on')
+    if (chosen.length > MAX_QUESTIONS)
+      throw new Refusal(400, `at most ${MAX_QUESTIONS} questions are decided on at once`)
+    // Each once: the last entry counts.
+    const wanted = [...new Map(chosen.map((each) => [each.key, each])).values()]
     const before = new Map(
       (await readings.look((db) => listQuestions(db, {}))).map((each) => [keyOf(each), each]),
     )
@@ -74,11 +80,8 @@ export function serveQuestions(app: FastifyInstance, shared: Shared): void {
     const isUndo = visibility === ''
     await audit(shared, request.visitor!, {
       action: 'classify',
-      object: wanted
-        .map(({ key }) => key)
-        .join(' ')
-        .slice(0, MAX_OBJECT),
-      detail: { count: wanted.length, visibility: isUndo ? 'as before' : visibility },
+      object: objectOf(wanted.map(({ key }) => key)),
+      detail: { count: wanted.length, visibility: isUndo ? 'as before' : visibility, ...summaryOf(wanted) },
     })
     await readings.look(async (db) => {
       const teams = new Map((await readTeams(db)).map(({ name, teamId }) => [name, teamId]))
@@ -90,7 +93,7 @@ export function serveQuestions(app: FastifyInstance, shared: Shared): void {
         }
       })
     })
-    questions.forget()
+    readings.forget()
     const decided = wanted.map(({ key, visibility: now }) => {
       const question = before.get(key)!
       return { question, now, restore: JSON.stringify([...JSON.parse(key), SAME[question.shows]]) }
@@ -99,7 +102,31 @@ export function serveQuestions(app: FastifyInstance, shared: Shared): void {
   })
 }
 
+interface Chosen {
+  readonly key: string
+  readonly visibility: Visibility
+}
+
 const MAX_OBJECT = 2_000
+
+/** The first keys, as many as the audit shows. */
+function objectOf(keys: readonly string[]): string {
+  let named = 0
+  for (let length = 0; named < keys.length; named += 1) {
+    length += keys[named]!.length + 1
+    if (length > MAX_OBJECT) break
+  }
+  const rest = named < keys.length ? [`and ${keys.length - named} more`] : []
+  return [...keys.slice(0, named), ...rest].join(' ')
+}
+
+/** How many questions get which visibility, and a hash of all of them, in the order of their keys. */
+function summaryOf(wanted: readonly Chosen[]): Readonly<Record<Visibility | 'sha256', string | number>> {
+  const of = (visibility: Visibility) => wanted.filter((each) => each.visibility === visibility).length
+  const lines = wanted.map(({ key, visibility }) => `${key} ${visibility}\n`).sort()
+  const sha256 = createHash('sha256').update(lines.join('')).digest('hex')
+  return { visible: of('visible'), structured: of('structured'), hidden: of('hidden'), sha256 }
+}
 
 /** Team, form and question, as a form of the page carries them. */
 function keyOf({ team, form_id, question_id }: Pick<Question, 'team' | 'form_id' | 'question_id'>): string {
@@ -119,11 +146,7 @@ function isAsked(
 }
 
 /** Without `visibility`, each entry carries its own. */
-function chosenIn(
-  { body }: FastifyRequest,
-  name: string,
-  visibility?: string,
-): readonly { readonly key: string; readonly visibility: Visibility }[] {
+function chosenIn({ body }: FastifyRequest, name: string, visibility?: string): readonly Chosen[] {
   const value = (body as Readonly<Record<string, unknown>> | undefined)?.[name] ?? []
   return (Array.isArray(value) ? value : [value]).map((text) => {
     let parts: unknown
@@ -210,7 +233,7 @@ async function readContext(db: Kysely<Warehouse>): Promise<Context> {
     order by drift.last_seen desc, 1, 2, 3, 4 limit ${MAX_FINDINGS}`.execute(db)
   const { rows: views } = await sql<Context['views'][number]>`
     select team.name as team, kind, subject_id as subject,
-      case kind when 'form' then 'intake.' when 'shown' then 'intake_forms.' else 'intake_exports.' end || view_name as view,
+      concat_ws('.', ${schemaOf(sql.ref('kind'))}, view_name) as view,
       (select count(*)::int from intake_raw.wide_columns c
         where c.team_id = w.team_id and c.kind = w.kind and c.subject_id = w.subject_id) as columns,
       to_json(made_at) #>> '{}' as made_at

@@ -5,9 +5,10 @@
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Kysely, sql } from 'kysely'
+import { ROLES, type Role } from '../../core/peers.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { Refusal } from '../access.ts'
-import { LOGIN, mayAct, ROLES, type Role, type Visitor } from '../sessions.ts'
+import { LOGIN, mayAct, type Visitor } from '../sessions.ts'
 import type { Shared } from '../shared.ts'
 
 export interface Audited {

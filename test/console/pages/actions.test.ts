@@ -1,4 +1,5 @@
 /** What operators do in the console, over HTTP and a real warehouse: each action happens, and leaves one audit row. */
+import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { readConfig } from '../../../src/config/config.ts'
 import { checkReceipt } from '../../../src/operate/receipts.ts'
@@ -274,6 +275,17 @@ it('a steward asks for one value, which is recorded before it is shown; others s
   expect(await audited()).toEqual([])
 })
 
+const sha256 = (lines: readonly string[]) =>
+  createHash('sha256')
+    .update([...lines].sort().join(''))
+    .digest('hex')
+
+/** The line of a decision, from the form that undoes one. */
+function decisionIn(restore: string): string {
+  const [team, form, question, visibility] = JSON.parse(restore) as string[]
+  return `${JSON.stringify([team, form, question])} ${visibility}\n`
+}
+
 it('questions are decided on, many at once, and as they were again', async () => {
   const shown = async () =>
     Object.fromEntries(
@@ -318,11 +330,40 @@ it('questions are decided on, many at once, and as they were again', async () =>
   )
   expect((await send(restore)).text).toContain(`${own.length} questions as before`)
   expect(await shown()).toEqual(before)
-  expect((await audited()).map(({ action, detail }) => [action, detail])).toEqual([
-    ['classify', { count: own.length, visibility: 'visible' }],
-    ['classify', { count: own.length, visibility: 'as before' }],
+  const shows = own.map((key) => before[`${form!.id} ${JSON.parse(key)[2]}`]!)
+  const count = (each: string) => shows.filter((now) => now === each).length
+  const rows = await audited()
+  expect(rows.map(({ action, detail }) => [action, detail])).toEqual([
+    [
+      'classify',
+      {
+        ...{ count: own.length, visibility: 'visible', visible: own.length, structured: 0, hidden: 0 },
+        sha256: sha256(own.map((key) => `${key} visible\n`)),
+      },
+    ],
+    [
+      'classify',
+      {
+        ...{ count: own.length, visibility: 'as before', visible: count('everything') },
+        ...{ structured: count('structured'), hidden: count('nothing') },
+        sha256: sha256(restore.map(([, each]) => decisionIn(each))),
+      },
+    ],
   ])
+  // Each key is whole, however many there are.
+  const [object = '', more] = rows[0]!.object.split(/ (?=and \d+ more$)/)
+  const named = object.split(/(?<=\]) /)
+  expect(named).toEqual(own.slice(0, named.length))
+  expect(more ?? '').toBe(named.length < own.length ? `and ${own.length - named.length} more` : '')
+  expect(object.length).toBeLessThanOrEqual(2_000)
   const unknown = JSON.stringify(['default', form!.id, 'nothing'])
+  // As many as a page lists arrive.
+  const many = Array.from({ length: 501 }, (_, at) =>
+    JSON.stringify(['default', form!.id, `${'q'.repeat(60)}${at}`]),
+  )
+  const keysOf = (keys: readonly string[]) => keys.map((key) => ['question', key] as const)
+  expect((await send([...keysOf(many.slice(1)), ['visibility', 'hidden']])).status).toBe(409)
+  expect((await send([...keysOf(many), ['visibility', 'hidden']])).status).toBe(400)
   for (const [fields, status] of [
     [[['question', own[0]!]], 400],
     [[['visibility', 'visible']], 400],

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import { openConsole } from '../../../src/console/server.ts'
-import type { Role } from '../../../src/console/sessions.ts'
 import type { ConsoleOptions } from '../../../src/console/shared.ts'
 import { systemClock } from '../../../src/core/clock.ts'
+import type { Role } from '../../../src/core/peers.ts'
 
 export interface Answer {
   readonly status: number
