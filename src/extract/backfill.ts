@@ -91,7 +91,13 @@ export async function backfill(options: BackfillOptions): Promise<BackfillSummar
       ? null
       : await beginRun(control, 'backfill', { ...requested, allow_mass_delete: options.allowMassDelete })
     return await withinRun({ url, runId, session: control, signal: options.signal }, async (signal) => {
-      const watched = { url, teams, logger: options.logger, runId: options.isWatched === true ? runId : null }
+      const watched = {
+        url,
+        teams,
+        clock,
+        logger: options.logger,
+        runId: options.isWatched === true ? runId : null,
+      }
       await using progress = openRunProgress(watched)
       await using loaders = openLoaders({
         url,

@@ -2,10 +2,11 @@
  * Stores how far a run has come, and the lines of its log, about once a second: for those who watch it.
  *
  * Invariant: watching never fails, delays or stops a run. It has a connection of its own, opened after the first second;
- * what cannot be stored is dropped. Counts, names of teams and streams and texts of the log only, no value of a record.
+ * figures and lines that cannot be stored are tried again, and dropped at the end of the run. Counts, names of teams and streams and texts of the log only, no value of a record.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Logger } from 'pino'
+import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/envelope.ts'
 import { openGlances } from '../warehouse/glance.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
@@ -50,6 +51,7 @@ export interface RunProgressOptions {
   /** Null where nothing may be stored. */
   readonly runId: string | null
   readonly teams: readonly { readonly name: string; readonly teamId: number }[]
+  readonly clock: Clock
   readonly logger: Logger
 }
 
@@ -74,7 +76,7 @@ interface Watched {
   stored: string
 }
 
-export function openRunProgress({ url, runId, teams, logger }: RunProgressOptions): RunProgress {
+export function openRunProgress({ url, runId, teams, clock, logger }: RunProgressOptions): RunProgress {
   if (runId === null) return unwatched(logger)
   const glances = openGlances(url, 1)
   const watched = new Set<Watched>()
@@ -83,14 +85,16 @@ export function openRunProgress({ url, runId, teams, logger }: RunProgressOption
   let storing: Promise<void> | null = null
   let isStored = false
 
-  const keep = (level: string, [first, second]: readonly unknown[]) => {
+  const timeNow = () => new Date(clock.now() / 1000).toISOString()
+
+  const addLine = (level: string, [first, second]: readonly unknown[]) => {
     const about =
       typeof first === 'object' && first !== null ? (first as { team?: unknown; stream?: unknown }) : {}
     const message = typeof first === 'string' ? first : second
     if (typeof message !== 'string') return
     count += 1
     lines.push({
-      ...{ line: count, at: new Date().toISOString(), level, message },
+      ...{ line: count, at: timeNow(), level, message },
       team_id: teams.find(({ name }) => name === about.team)?.teamId ?? null,
       stream: typeof about.stream === 'string' ? about.stream : null,
     })
@@ -99,13 +103,14 @@ export function openRunProgress({ url, runId, teams, logger }: RunProgressOption
 
   /** Never throws. */
   async function store(): Promise<void> {
-    const parts = [...watched].flatMap((each) => {
-      const figures = each.figures()
+    const parts = [...watched].flatMap((part) => {
+      const figures = part.figures()
       const text = JSON.stringify(figures)
-      if (figures.phase === 'ended') watched.delete(each)
-      if (text === each.stored) return []
-      each.stored = text
-      return { team_id: each.teamId, stream: each.stream, began_at: each.beganAt, ...figures }
+      if (figures.phase === 'ended') watched.delete(part)
+      if (text === part.stored) return []
+      part.stored = text
+      const times = { began_at: part.beganAt, updated_at: timeNow() }
+      return { team_id: part.teamId, stream: part.stream, ...times, ...figures }
     })
     const added = lines
     lines = []
@@ -117,7 +122,11 @@ export function openRunProgress({ url, runId, teams, logger }: RunProgressOption
         if (parts.length > 0) await storeParts(db, runId!, parts)
         if (added.length > 0) await storeLines(db, runId!, added)
       })
-      .catch(() => {})
+      .catch(() => {
+        // The next round tries again.
+        for (const part of watched) part.stored = ''
+        lines = [...added, ...lines].slice(-MAX_LINES)
+      })
   }
 
   const timer = setInterval(() => {
@@ -127,10 +136,10 @@ export function openRunProgress({ url, runId, teams, logger }: RunProgressOption
   }, EVERY_MS).unref()
 
   return {
-    logger: heard(logger, keep),
-    note: (about, message) => keep('info', [about, message]),
+    logger: copiedTo(addLine, logger),
+    note: (about, message) => addLine('info', [about, message]),
     watch(teamId, stream, figures) {
-      watched.add({ teamId, stream, figures, beganAt: new Date().toISOString(), stored: '' })
+      watched.add({ teamId, stream, figures, beganAt: timeNow(), stored: '' })
     },
     async [Symbol.asyncDispose]() {
       clearInterval(timer)
@@ -147,34 +156,35 @@ export function unwatched(logger: Logger): RunProgress {
 
 const LEVELS = ['info', 'warn', 'error'] as const
 
-/** A logger that also passes each line on. */
-function heard(logger: Logger, keep: (level: string, args: readonly unknown[]) => void): Logger {
-  const own = Object.create(logger) as Logger
+/** A logger whose lines also go to `addLine`. */
+function copiedTo(addLine: (level: string, args: readonly unknown[]) => void, logger: Logger): Logger {
+  const copied = Object.create(logger) as Logger
   for (const level of LEVELS) {
-    own[level] = (...args: unknown[]) => {
-      keep(level, args)
+    copied[level] = (...args: unknown[]) => {
+      addLine(level, args)
       ;(logger[level] as (...all: unknown[]) => void)(...args)
     }
   }
-  return own
+  return copied
 }
 
 async function storeParts(db: Kysely<Warehouse>, runId: string, parts: readonly object[]): Promise<void> {
   await sql`
     insert into intake_ops.run_progress (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected,
-      permitted_rate, began_at)
+      permitted_rate, began_at, updated_at)
     select ${runId}, part.* from jsonb_to_recordset(${JSON.stringify(parts)}::jsonb) as part (team_id smallint,
       stream text, phase text, pages bigint, requests bigint, throttled bigint, fetched bigint, expected bigint,
-      permitted_rate double precision, began_at timestamptz)
+      permitted_rate double precision, began_at timestamptz, updated_at timestamptz)
     on conflict (run_id, team_id, stream) do update set phase = excluded.phase, pages = excluded.pages,
       requests = excluded.requests, throttled = excluded.throttled, fetched = excluded.fetched,
-      expected = excluded.expected, permitted_rate = excluded.permitted_rate, updated_at = now()`.execute(db)
+      expected = excluded.expected, permitted_rate = excluded.permitted_rate,
+      updated_at = excluded.updated_at`.execute(db)
 }
 
 async function storeLines(db: Kysely<Warehouse>, runId: string, lines: readonly Line[]): Promise<void> {
   await sql`
     insert into intake_ops.run_log (run_id, line, at, level, team_id, stream, message)
-    select ${runId}, each.* from jsonb_to_recordset(${JSON.stringify(lines)}::jsonb) as each (line integer,
+    select ${runId}, log_line.* from jsonb_to_recordset(${JSON.stringify(lines)}::jsonb) as log_line (line integer,
       at timestamptz, level text, team_id smallint, stream text, message text)
     on conflict do nothing`.execute(db)
   const oldest = lines.at(-1)!.line - MAX_LINES

@@ -91,7 +91,7 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
       repair: repair !== null,
     })
     return await withinRun({ url, runId, session: control, signal: options.signal }, async (signal) => {
-      const watched = { url, teams, logger, runId: options.isWatched === true ? runId : null }
+      const watched = { url, teams, clock, logger, runId: options.isWatched === true ? runId : null }
       await using progress = openRunProgress(watched)
       await using loaders = openLoaders({
         url,
