@@ -1,7 +1,7 @@
 /** Section 4.1 of the specification: many patients at once, from a CSV file. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect } from 'vitest'
 import { type Loose, type Reply, serviceUnderTest } from '../support/service-under-test.ts'
+import { until } from './support/control.ts'
 import { expectDone, expectRefused, idOf, NOBODY, rowsOf, walk } from './support/reading.ts'
 import { rule } from './support/rule.ts'
 
@@ -16,12 +16,8 @@ function upload(text: string, name = 'people.csv', part = 'file'): Promise<Reply
 /** Requests the progress of an upload until it has ended. */
 async function finished(reply: Reply): Promise<Loose> {
   expectDone(service(), reply, 202)
-  for (let attempt = 0; attempt < 250; attempt += 1) {
-    const { body } = await service().call('GET', `/v2/patients/batch-upload/${idOf(reply.body)}`)
-    if (body.status === 'completed') return body
-    await sleep(20)
-  }
-  throw new Error('the upload did not end')
+  const ask = async () => (await service().call('GET', `/v2/patients/batch-upload/${idOf(reply.body)}`)).body
+  return await until('uploaded', ask, ({ status }) => status === 'completed')
 }
 
 const HEADER = 'first_name,last_name,email,phone_number,date_birth,provider'

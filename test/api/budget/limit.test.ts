@@ -11,6 +11,13 @@ function expectAims(run: Run): void {
   if (run.rejected > 2) expect(run.wasted).toBeLessThan(0.01)
 }
 
+/** The shortest time in which `count` and one more were sent: one expectation, for a log may have 100,000 entries. */
+function shortest(log: Run['log'], count: number): number {
+  let least = Infinity
+  for (let at = count; at < log.length; at += 1) least = Math.min(least, log[at]!.at - log[at - count]!.at)
+  return least
+}
+
 describe('an unknown sliding window is found and used', () => {
   test('for any limit and latency that two requests in flight can reach, in sixty seconds', () => {
     const circumstances = fc
@@ -87,10 +94,7 @@ describe('a limit of another kind is lived with', () => {
 describe('a configured limit', () => {
   /** Requests `count` apart arrive at least `seconds` apart. */
   function expectKept(run: Run, count: number, seconds: number): void {
-    const { log } = run
-    for (const [at, later] of log.slice(count).entries()) {
-      expect(later.at - log[at]!.at).toBeGreaterThan(seconds * 1_000_000)
-    }
+    expect(shortest(run.log, count)).toBeGreaterThan(seconds * 1_000_000)
   }
 
   test('is kept, used and never answered 429, whatever the latency', () => {
