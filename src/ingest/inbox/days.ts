@@ -2,7 +2,7 @@
  * The days of the inbox: one partition each, made ahead and dropped as a whole.
  *
  * Invariant: an event is dropped only when it, and every event of its day, left `pending` more than `days` ago. Ingest
- * is never blocked: a lock that is not available at once is left for the next time. An event without a partition of
+ * is never delayed: a lock is waited for briefly, a drop tries that a few times, and leaves the rest for the next time. An event without a partition of
  * its day goes to the default one, from where it is moved while there are few, and removed when it is old.
  */
 import { sql } from 'kysely'
@@ -101,7 +101,9 @@ async function dropDays(session: Session, { days, now }: { days: number; now: Da
         select intake_raw.drop_inbox_day(${day}, ${before}) as dropped`.execute(session.db)
       return result.rows[0]?.dropped ?? null
     })
-    if (gone === true) dropped += 1
+    // Another day would wait for the same locks.
+    if (gone === null) break
+    if (gone) dropped += 1
   }
   for (let removals = 0; removals < MAX_REMOVALS; removals += 1) {
     if ((await removeFromRest(session, before)) < MAX_REMOVED) break
