@@ -4,16 +4,26 @@
 -- column are compared within one form, question, packet or message target (scope). No value is a value too: else the rows
 -- without one would show how many there are.
 create or replace view intake_raw.safe_response_groups as
-with members as (
-  select m.kind, intake_ops.group_item(r.team_id, m.kind, m.scope, m.question_id, '') as set,
-    intake_ops.group_item(r.team_id, m.kind, m.scope, m.question_id, m.value) as item, r.person
-  from intake_raw.safe_responses r
-  cross join lateral (values
-    ('form', null, null, r.form_id), ('packet', null, null, r.packet_id), ('document', null, null, r.document_id),
-    ('is_submitted', r.form_id, null, r.is_submitted::text), ('is_skipped', r.form_id, null, r.is_skipped::text),
-    ('is_archived', r.form_id, null, r.is_archived::text), ('created_year', r.form_id, null, coalesce(r.created_year::text, '')),
-    ('submitted_year', r.form_id, null, coalesce(r.submitted_year::text, '')), ('visit', r.form_id, null, coalesce(r.visit::text, ''))
-  ) m (kind, scope, question_id, value)
+with given as materialized (
+  select * from intake_raw.safe_responses
+), members as (
+  select 'form' as kind, team_id::bigint as set, case when form_id is not null then form_item end as item, person from given
+  union all
+  select 'packet', team_id, intake_ops.group_item(team_id, 'packet', null, null, packet_id), person from given
+  union all
+  select 'document', team_id, intake_ops.group_item(team_id, 'document', null, null, document_id), person from given
+  union all
+  select 'is_submitted', form_item, hashtextextended(is_submitted::text, form_item # 1), person from given
+  union all
+  select 'is_skipped', form_item, hashtextextended(is_skipped::text, form_item # 2), person from given
+  union all
+  select 'is_archived', form_item, hashtextextended(is_archived::text, form_item # 3), person from given
+  union all
+  select 'created_year', form_item, hashtextextended(coalesce(created_year::text, ''), form_item # 4), person from given
+  union all
+  select 'submitted_year', form_item, hashtextextended(coalesce(submitted_year::text, ''), form_item # 5), person from given
+  union all
+  select 'visit', form_item, hashtextextended(coalesce(visit::text, ''), form_item # 6), person from given
 )
 /* the groups of members */;
 

@@ -7,6 +7,7 @@ from (
   select team_id, form_id, question_id, person, min(value_number) as least_number, max(value_number) as greatest_number
   from intake_raw.safe_answers
   where value_number is not null and person is not null
+    and question_id = any ((select array_agg(question_id) from intake_raw.safe_terms where kind = 'number' and shows in ('visible', 'age'))::text[])
   group by team_id, form_id, question_id, person
 ) own
 group by team_id, form_id, question_id

@@ -1,19 +1,20 @@
 -- What belongs to a form that is hidden is hidden with it: else it would distinguish hidden forms. The items that are shown are
--- looked up in one JSON object, which costs the same however wrong the planner is about their number.
+-- looked up in one JSON object, which costs the same however wrong the planner is about their number. A year of submission says
+-- that there was one: where few are open, both are hidden.
 create or replace view intake_safe_harbor.responses with (security_barrier = true) as
 with known as materialized (
   select coalesce(jsonb_object_agg(item, true), '{}') as items from intake_raw.safe_response_groups where is_shown
 ), looked_up as (
   select r.*,
-    r.form_id is null or (select items from known) ? intake_ops.group_item(r.team_id, 'form', null, null, r.form_id)::text as has_form,
+    r.form_id is null or (select items from known) ? r.form_item::text as has_form,
     (select items from known) ? intake_ops.group_item(r.team_id, 'packet', null, null, r.packet_id)::text as has_packet,
     (select items from known) ? intake_ops.group_item(r.team_id, 'document', null, null, r.document_id)::text as has_document,
-    (select items from known) ? intake_ops.group_item(r.team_id, 'is_submitted', r.form_id, null, r.is_submitted::text)::text as has_submitted,
-    (select items from known) ? intake_ops.group_item(r.team_id, 'is_skipped', r.form_id, null, r.is_skipped::text)::text as has_skipped,
-    (select items from known) ? intake_ops.group_item(r.team_id, 'is_archived', r.form_id, null, r.is_archived::text)::text as has_archived,
-    (select items from known) ? intake_ops.group_item(r.team_id, 'created_year', r.form_id, null, r.created_year::text)::text as has_created,
-    (select items from known) ? intake_ops.group_item(r.team_id, 'submitted_year', r.form_id, null, r.submitted_year::text)::text as has_ended,
-    (select items from known) ? intake_ops.group_item(r.team_id, 'visit', r.form_id, null, r.visit::text)::text as has_visit
+    (select items from known) ? hashtextextended(r.is_submitted::text, r.form_item # 1)::text as has_submitted,
+    (select items from known) ? hashtextextended(r.is_skipped::text, r.form_item # 2)::text as has_skipped,
+    (select items from known) ? hashtextextended(r.is_archived::text, r.form_item # 3)::text as has_archived,
+    (select items from known) ? hashtextextended(r.created_year::text, r.form_item # 4)::text as has_created,
+    (select items from known) ? hashtextextended(r.submitted_year::text, r.form_item # 5)::text as has_ended,
+    (select items from known) ? hashtextextended(r.visit::text, r.form_item # 6)::text as has_visit
   from intake_raw.safe_responses r
 )
 select r.team_id, intake_ops.research_code(k.inner_pad, k.outer_pad, 'response', r.team_id, r.response_id) as response_id,
@@ -28,8 +29,8 @@ select r.team_id, intake_ops.research_code(k.inner_pad, k.outer_pad, 'response',
   case when r.has_form and r.has_skipped then r.is_skipped end as is_skipped,
   case when r.has_form and r.has_archived then r.is_archived end as is_archived,
   case when r.has_form and r.has_created then r.created_year end as created_year,
-  case when r.has_form and r.has_ended then r.submitted_year end as submitted_year,
-  case when r.has_form and r.has_created and r.has_ended then r.time_to_submit end as time_to_submit,
+  case when r.has_form and r.has_submitted and r.has_ended then r.submitted_year end as submitted_year,
+  case when r.has_form and r.has_created and r.has_submitted and r.has_ended then r.time_to_submit end as time_to_submit,
   case when r.has_form and r.has_visit then r.visit end as visit
 from looked_up r
 cross join intake_ops.analytics_key k;
@@ -50,4 +51,4 @@ comment on column intake_safe_harbor.responses.is_archived is 'True when staff a
 comment on column intake_safe_harbor.responses.created_year is 'Year in which the patient was asked.';
 comment on column intake_safe_harbor.responses.submitted_year is 'Year in which it was submitted.';
 comment on column intake_safe_harbor.responses.time_to_submit is 'From asked to submitted, in whole hours up to 30 days; null where the years differ.';
-comment on column intake_safe_harbor.responses.visit is 'Place among the submitted responses of the patient to the form, from 1, in the order of time.';
+comment on column intake_safe_harbor.responses.visit is 'Place among the responses of the patient to the form, from 1: the submitted ones in the order of time, then the others.';

@@ -9,14 +9,14 @@ with forms as materialized (
   select * from intake_raw.safe_number_bounds
 ), looked_up as (
   select a.*,
-    (select items from forms) ? intake_ops.group_item(a.team_id, 'is_submitted', a.form_id, null, a.is_submitted::text)::text as has_submitted,
-    (select items from forms) ? intake_ops.group_item(a.team_id, 'submitted_year', a.form_id, null, a.submitted_year::text)::text as has_year,
-    (select items from known) ? intake_ops.group_item(a.team_id, 'is_answered', a.form_id, a.question_id, a.is_answered::text)::text as has_answered,
-    (select items from known) ? intake_ops.group_item(a.team_id, 'value', a.form_id, a.question_id, coalesce(a.choice, a.value_boolean::text, a.value_year::text))::text as has_value
+    (select items from forms) ? hashtextextended(a.is_submitted::text, a.form_item # 1)::text as has_submitted,
+    (select items from forms) ? hashtextextended(a.submitted_year::text, a.form_item # 5)::text as has_year,
+    (select items from known) ? hashtextextended(a.is_answered::text, a.question_item # 1)::text as has_answered,
+    (select items from known) ? hashtextextended(coalesce(a.choice, a.value_boolean::text, a.value_year::text), a.question_item)::text as has_value
   from intake_raw.safe_answers a
   where case
-    when (select items from forms) ? intake_ops.group_item(a.team_id, 'form', null, null, a.form_id)::text
-    then (select items from known) ? intake_ops.group_item(a.team_id, 'question', a.form_id, a.question_id, a.question_id)::text
+    when (select items from forms) ? a.form_item::text
+    then (select items from known) ? a.question_item::text
   end
 )
 select a.team_id, intake_ops.research_code(k.inner_pad, k.outer_pad, 'response', a.team_id, a.response_id) as response_id,
@@ -24,7 +24,7 @@ select a.team_id, intake_ops.research_code(k.inner_pad, k.outer_pad, 'response',
   intake_ops.research_code(k.inner_pad, k.outer_pad, 'patient', a.team_id, a.patient) as patient,
   a.form_code as form_id, a.form,
   case when a.has_submitted then a.is_submitted end as is_submitted,
-  case when a.has_year then a.submitted_year end as submitted_year,
+  case when a.has_submitted and a.has_year then a.submitted_year end as submitted_year,
   a.question_code as question_id,
   a.question_text, a.question_type, a.concept, a.is_shown,
   case when a.has_answered then a.is_answered end as is_answered,

@@ -1,7 +1,10 @@
--- Without the response that answered: it would reveal the form of a message that hides it, and the other way round.
+-- Without the response that answered: it would reveal the form of a message that hides it, and the other way round. A status
+-- says whether a message was sent or opened: where a target has a rare one, all are hidden, so that these cannot tell it.
 create or replace view intake_safe_harbor.message_outcomes with (security_barrier = true) as
 with known as materialized (
-  select coalesce(jsonb_object_agg(item, true), '{}') as items from intake_raw.safe_message_groups where is_shown
+  select coalesce(jsonb_object_agg(item, true), '{}') as items
+  from (select item, is_shown and (kind <> 'status' or bool_and(is_shown) over (partition by kind, set)) as is_shown from intake_raw.safe_message_groups) own
+  where is_shown
 ), responses as materialized (
   select coalesce(jsonb_object_agg(item, true), '{}') as items from intake_raw.safe_response_groups where is_shown and kind in ('form', 'packet', 'document')
 ), looked_up as (

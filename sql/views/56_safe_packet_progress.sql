@@ -23,8 +23,8 @@ select p.team_id,
   case when p.has_packet and p.has_activity and p.has_submitted then p.is_submitted end as is_submitted,
   case when p.has_packet and p.has_archived then p.is_archived end as is_archived,
   case when p.has_packet and p.has_created then p.created_year end as created_year,
-  case when p.has_packet and p.has_ended then p.submitted_year end as submitted_year,
-  case when p.has_packet and p.has_created and p.has_ended then p.time_to_submit end as time_to_submit
+  case when p.has_packet and p.has_activity and p.has_submitted and p.has_ended then p.submitted_year end as submitted_year,
+  case when p.has_packet and p.has_activity and p.has_submitted and p.has_created and p.has_ended then p.time_to_submit end as time_to_submit
 from looked_up p
 cross join intake_ops.analytics_key k;
 

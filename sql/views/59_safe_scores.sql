@@ -1,12 +1,13 @@
--- A band of fewer than eleven patients is hidden, and with it the smallest of the others; a score is hidden with its band.
+-- A band of fewer than eleven patients is hidden, and with it the smallest of the others; a score is hidden with its band. To
+-- have none is a value too.
 create or replace view intake_safe_harbor.scores with (security_barrier = true) as
 with known as materialized (
-  select coalesce(jsonb_object_agg(item, true), '{}') as items from intake_raw.safe_response_groups where is_shown and kind in ('form', 'submitted_year')
+  select coalesce(jsonb_object_agg(item, true), '{}') as items from intake_raw.safe_response_groups where is_shown and kind in ('form', 'is_submitted', 'submitted_year')
 ), scored as materialized (
   select * from intake_raw.safe_scores
 ), counted as (
-  select team_id, form_id, instrument, band, count(distinct person) as people
-  from scored where band is not null
+  select team_id, form_id, instrument, coalesce(band, '') as band, count(distinct person) as people
+  from scored where person is not null
   group by team_id, form_id, instrument, band
 ), bands as materialized (
   select team_id, form_id, instrument, band,
@@ -18,7 +19,8 @@ with known as materialized (
 select s.team_id, intake_ops.research_code(k.inner_pad, k.outer_pad, 'response', s.team_id, s.response_id) as response_id,
   intake_ops.research_code(k.inner_pad, k.outer_pad, 'patient', s.team_id, s.patient) as patient,
   intake_ops.research_code(k.inner_pad, k.outer_pad, 'form', s.team_id, s.form_id) as form_id, s.form,
-  case when (select items from known) ? intake_ops.group_item(s.team_id, 'submitted_year', s.form_id, null, s.submitted_year::text)::text
+  case when (select items from known) ? hashtextextended(s.submitted_year::text, s.form_item # 5)::text
+    and (select items from known) ? hashtextextended(s.is_submitted::text, s.form_item # 1)::text
     then s.submitted_year end as submitted_year,
   s.instrument, s.title, s.items,
   case when s.is_common then s.score end as score,
@@ -28,9 +30,9 @@ from (
   from scored
 ) s
 cross join intake_ops.analytics_key k
-where case when (select items from known) ? intake_ops.group_item(s.team_id, 'form', null, null, s.form_id)::text then true end;
+where case when (select items from known) ? s.form_item::text then true end;
 
-comment on view intake_safe_harbor.scores is 'One row per submitted response and instrument that its form asks.';
+comment on view intake_safe_harbor.scores is 'One row per response and instrument that its form asks; also of responses without a score, so that nobody can tell who has none.';
 comment on column intake_safe_harbor.scores.team_id is 'The team (intake_safe_harbor.teams).';
 comment on column intake_safe_harbor.scores.response_id is 'Code of the response (intake_safe_harbor.responses).';
 comment on column intake_safe_harbor.scores.patient is 'Code of the patient (intake_safe_harbor.patients).';

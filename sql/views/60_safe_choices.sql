@@ -3,8 +3,9 @@ select q.team_id, q.form_id, q.form, q.question_id, q.question_text, q.position 
 from (
   select c.team_id, intake_ops.research_code(k.inner_pad, k.outer_pad, 'form', c.team_id, c.form_id) as form_id,
     intake_ops.research_code(k.inner_pad, k.outer_pad, 'question', c.team_id, c.question_id) as question_id, c.position,
-    case when intake_ops.asks_age(c.question_text) then intake_ops.choice_of_age(c.choice) else c.choice end as choice
+    case when t.shows <> 'hidden' then intake_raw.safe_choice(c.choice, t.is_age, t.is_year, t.is_decided) end as choice
   from intake_analytics.choices c
+  join intake_raw.safe_terms t using (team_id, form_id, question_id)
   cross join intake_ops.analytics_key k
 ) c
 join intake_safe_harbor.questions q using (team_id, form_id, question_id)

@@ -10,12 +10,12 @@ with forms as materialized (
 ), looked_up as (
   select e.*,
     (select items from own) ? intake_ops.group_item(e.team_id, 'completed_year', e.export_id, null, e.completed_year::text)::text as has_year,
-    (select items from answers) ? intake_ops.group_item(e.team_id, 'value', e.form_id, e.question_id, coalesce(e.choice, e.value_boolean::text))::text
+    (select items from answers) ? hashtextextended(coalesce(e.choice, e.value_boolean::text), e.question_item)::text
       and (select items from own) ? intake_ops.group_item(e.team_id, 'value', e.export_id, e.question_id, coalesce(e.choice, e.value_boolean::text))::text as has_value
   from intake_raw.safe_export_answers e
   where case
-    when (select items from forms) ? intake_ops.group_item(e.team_id, 'form', null, null, e.form_id)::text
-      and (select items from answers) ? intake_ops.group_item(e.team_id, 'question', e.form_id, e.question_id, e.question_id)::text
+    when (select items from forms) ? e.form_item::text
+      and (select items from answers) ? e.question_item::text
     then (select items from own) ? intake_ops.group_item(e.team_id, 'question', e.export_id, e.question_id, e.question_id)::text
   end
 )
