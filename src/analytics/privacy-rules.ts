@@ -1,7 +1,7 @@
 /**
  * The rules of the tiers for readers: what each column of a view may hold, and which columns have values that people share.
  *
- * Invariant: a column that no rule names breaks one.
+ * Invariant: a column that no rule names breaks one. A rule calls no function of the views: it would repeat their slips.
  */
 
 export const MIN_PEOPLE = 11
@@ -14,16 +14,35 @@ const SMALL_AREAS = '036 059 063 102 203 556 692 790 821 823 830 831 878 879 884
 export interface Rule {
   readonly rule: string
   readonly columns: RegExp
-  /** What breaks it, of a value `v` that is not null. */
+  /** What breaks it, of a value `v` that is not null; `own` is its row. */
   readonly breaks: string
 }
 
 const THIS_YEAR = `extract(year from now() at time zone 'UTC')`
 
+/** A question that somebody decided on for researchers. */
+const decided = (...shows: readonly string[]) =>
+  `(own).question_text in (
+    select q.text from intake.form_questions q join intake_ops.research_questions d using (team_id, form_id, question_id)
+    where d.shows in (${shows.map((each) => `'${each}'`).join()}))`
+
+const ASKS_AGE = `((own).question_text ~* '(^|[^a-z])(ages?|aged|old|older|edad|alter|âge|età|idade|leeftijd)([^a-z]|$)' or ${decided('age')})`
+
+/** Years since a response was submitted, or a row completed; 0 where that is not shown. */
+const YEARS_SINCE = `(${THIS_YEAR} - coalesce(to_jsonb(own) ->> 'submitted_year', to_jsonb(own) ->> 'completed_year', ${THIS_YEAR}::text)::int)`
+
+const IDENTIFIES = `v::text ~* '[a-z0-9._-]+@[a-z0-9-]+[.][a-z]' or v::text ~ '(^|[^0-9-])[0-9]{3}-[0-9]{2}-[0-9]{4}([^0-9-]|$)'`
+
+/** What somebody may decide to show. */
+const LOCATES = `v ~ '(^|[^0-9])[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{2,4}([^0-9]|$)' or v ~ '(^|[^0-9])[0-9]{4}-[0-9]{1,2}(-[0-9]{1,2})?([^0-9]|$)'
+    or v ~* '(jan|febr?)uary|march|april|august|(sept|nov|dec)ember|october' or v ~ '(^|[^0-9,.])[0-9]{5}([^0-9]|$)'
+    or substring(v from '(?:^|[^0-9])(1[89][0-9]{2})([^0-9]|$)')::int <= ${THIS_YEAR} - 90
+    or (own).question_text ~* '(^|[^a-z])(city|town|village|county|zip|zip ?code|postal code)([^a-z]|$)'`
+
 /** The first that matches `view.column type` counts. */
 export const SAFE_HARBOR: readonly Rule[] = [
   { rule: 'no dates but years', columns: / (date|time|timestamp)/, breaks: 'true' },
-  { rule: 'the team', columns: /\.team(_id)? /, breaks: 'false' },
+  { rule: 'the number of the team', columns: /\.team(_id)? /, breaks: `v::text !~ '^(team )?[0-9]+$'` },
   { rule: 'a code', columns: /\.(patient|\w+_id) text$/, breaks: `v !~ '^[0-9a-f]{32}$'` },
   {
     rule: 'a year of the last ninety',
@@ -44,7 +63,8 @@ export const SAFE_HARBOR: readonly Rule[] = [
   {
     rule: 'a number that was decided on, ages to 90',
     columns: /\.value_number /,
-    breaks: 'v > 90 and intake_ops.asks_age(question_text)',
+    breaks: `not ${decided('visible', 'age')} or v >= 100000000 or ${ASKS_AGE} and (v > 90 or v < 90 and v + ${YEARS_SINCE} >= 90
+      and v < (select max(o.value_number) from measured o where o.question_id = (own).question_id))`,
   },
   { rule: 'a count of enough people', columns: / bigint$/, breaks: `v between 1 and ${MIN_PEOPLE - 1}` },
   {
@@ -58,9 +78,15 @@ export const SAFE_HARBOR: readonly Rule[] = [
     breaks: `not v <@ array(select name from intake_ops.research_tags)`,
   },
   {
-    rule: 'a choice of the form',
-    columns: /\.(choice|band) text$/,
-    breaks: `v ~ '@[a-z0-9-]+[.]' or v ~ '[0-9]{3}-[0-9]{2}-[0-9]{4}'`,
+    rule: 'a choice of the form, no place or day, ages to 90+',
+    columns: /\.choice text$/,
+    breaks: `${IDENTIFIES} or (${LOCATES}) and not ${decided('visible')} or ${ASKS_AGE} and v <> '90+' and exists (
+      select from regexp_matches(v, '[0-9]+', 'g') n where length(n[1]) < 4 and n[1]::int + ${YEARS_SINCE} >= 90)`,
+  },
+  {
+    rule: 'a band of an instrument',
+    columns: /\.band text$/,
+    breaks: 'v not in (select b.band from intake_ops.instrument_bands b)',
   },
   { rule: 'yes or no', columns: / boolean$/, breaks: 'false' },
   {
@@ -88,13 +114,41 @@ export const LIMITED: readonly Rule[] = [
   ...SAFE_HARBOR.filter(({ columns }) =>
     ['zip3 text', 'age_band text'].some((name) => columns.test(`patients.${name}`)),
   ),
+  {
+    rule: 'an answer without e-mail address or social security number',
+    columns: /\.(choice|\w+_text) text$/,
+    breaks: IDENTIFIES,
+  },
   { rule: 'permitted in a limited data set', columns: /^/, breaks: 'false' },
 ]
 
-/** Columns whose values people share, by view; compared within these columns. */
-export const SHARED: Readonly<
-  Record<string, readonly (readonly [columns: readonly string[], within: readonly string[]])[]>
-> = {
+/** Of the views with a column per question: what every one has, then answers. */
+export const WIDE: readonly Rule[] = [
+  LIMITED[0]!,
+  {
+    rule: 'permitted in a limited data set',
+    columns:
+      /\.((team_id|row_number|response_id|packet_id) (smallint|integer|text)|is_\w+ boolean|\w+_at timestamp with time zone)$/,
+    breaks: 'false',
+  },
+  { rule: 'no dates but years in answers', columns: / (date|time|timestamp)/, breaks: 'true' },
+  {
+    rule: 'a number, tick or year that analysts see',
+    columns: / (numeric|boolean|integer)(\[\])?$/,
+    breaks: 'false',
+  },
+  {
+    rule: 'an answer without e-mail address or social security number',
+    columns: / (text|jsonb)(\[\])?$/,
+    breaks: IDENTIFIES,
+  },
+]
+
+/** Columns whose values people share; compared within these columns. */
+export type Shared = readonly [columns: readonly string[], within: readonly string[]]
+
+/** By view. */
+export const SHARED: Readonly<Record<string, readonly Shared[]>> = {
   patients: [[DESCRIPTION, []]],
   responses: [
     [['form'], []],

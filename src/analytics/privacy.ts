@@ -6,7 +6,17 @@
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { DESCRIPTION, LIMITED, MIN_PEOPLE, NO_FEW, type Rule, SAFE_HARBOR, SHARED } from './privacy-rules.ts'
+import {
+  DESCRIPTION,
+  LIMITED,
+  MIN_PEOPLE,
+  NO_FEW,
+  type Rule,
+  SAFE_HARBOR,
+  SHARED,
+  type Shared,
+  WIDE,
+} from './privacy-rules.ts'
 
 export interface ColumnReport {
   readonly column: string
@@ -28,7 +38,10 @@ export interface TierReport {
   readonly tier: 'limited data set' | 'safe harbor'
   readonly role: string
   readonly views: readonly ViewReport[]
-  /** Of descriptions of people. `k` is the size of the smallest group that shares one; null without a description. */
+  /**
+   * Of descriptions of people. `k` is the size of the smallest group that shares one; null without a description. Wide views
+   * describe nobody, but their rows can be joined with those of intake_analytics.patients.
+   */
   readonly k_anonymity: {
     readonly columns: readonly string[]
     readonly k: number | null
@@ -41,6 +54,8 @@ export interface TierReport {
 const TIERS = [
   { schema: 'intake_analytics', tier: 'limited data set', role: 'intake_analyst', rules: LIMITED },
   { schema: 'intake_safe_harbor', tier: 'safe harbor', role: 'intake_researcher', rules: SAFE_HARBOR },
+  { schema: 'intake_forms', tier: 'limited data set', role: 'intake_analyst', rules: WIDE },
+  { schema: 'intake_exports', tier: 'limited data set', role: 'intake_analyst', rules: WIDE },
 ] as const
 
 interface Column {
@@ -75,11 +90,12 @@ async function measureTier(
     await sql`create temporary table measured on commit drop as select * from ${sql.table(`${schema}.${view}`)}`.execute(
       db,
     )
-    views.push(await measureView(db, view, own, rules, tier === 'safe harbor'))
+    const shared = rules === WIDE ? wideShared(own) : (SHARED[view] ?? [])
+    views.push(await measureView(db, view, own, rules, shared, tier === 'safe harbor'))
     if (view === 'patients') sharing = await measureSharing(db)
     await sql`drop table measured`.execute(db)
   }
-  const k_anonymity = sharing ?? { columns: DESCRIPTION, k: null, groups: 0, people_in_groups_under: 0 }
+  const k_anonymity = sharing ?? { columns: [], k: null, groups: 0, people_in_groups_under: 0 }
   const inViews = views.flatMap((view) => view.columns).reduce((sum, { broken }) => sum + broken, 0)
   const broken = tier === 'safe harbor' ? inViews + k_anonymity.people_in_groups_under : inViews
   return { schema, tier, role, views, k_anonymity, broken }
@@ -90,6 +106,7 @@ async function measureView(
   view: string,
   columns: readonly Column[],
   rules: readonly Rule[],
+  sharing: readonly Shared[],
   isStrict: boolean,
 ): Promise<ViewReport> {
   const { rows } = await sql<{ rows: number }>`select count(*)::int as rows from measured`.execute(db)
@@ -97,10 +114,15 @@ async function measureView(
   for (const { name, type } of columns) {
     const rule = rules.find((each) => each.columns.test(`${view}.${name} ${type}`))
     const { rows: counted } = await sql<{ broken: number }>`
-      select count(*)::int as broken from (select ${sql.ref(name)} as v, * from measured) own
+      select count(*)::int as broken from (select m.${sql.ref(name)} as v, m as own from measured m) each
       where v is not null and (${sql.raw(rule?.breaks ?? 'true')})`.execute(db)
-    const shared = SHARED[view]?.find(([names]) => names.includes(name))
-    const under = shared === undefined ? null : await valuesUnder(db, name, shared[1])
+    const shared = sharing.find(([names]) => names.includes(name))
+    const under =
+      name === 'tags' && type === 'text[]'
+        ? await tagsUnder(db)
+        : shared === undefined
+          ? null
+          : await valuesUnder(db, name, shared[1])
     const few =
       isStrict && shared !== undefined && NO_FEW.test(`${view}.${name}`)
         ? await fewWithout(db, name, shared[1])
@@ -114,6 +136,17 @@ async function measureView(
   return { view, rows: rows[0]!.rows, columns: reports }
 }
 
+/** Answers of one value, in the columns of questions. */
+function wideShared(columns: readonly Column[]): readonly Shared[] {
+  const names = columns
+    .filter(({ view, name, type }) => {
+      const rule = WIDE.find((each) => each.columns.test(`${view}.${name} ${type}`))
+      return rule !== undefined && WIDE.indexOf(rule) > 1 && ['text', 'boolean', 'integer'].includes(type)
+    })
+    .map(({ name }) => name)
+  return [[names, []]]
+}
+
 const listOf = (names: readonly string[]) => sql.join(['team_id', ...names].map((name) => sql.ref(name)))
 
 async function valuesUnder(
@@ -125,6 +158,19 @@ async function valuesUnder(
     select count(*)::int as count from (
       select from measured where ${sql.ref(column)} is not null
       group by ${listOf([...within, column])} having count(distinct patient) < ${MIN_PEOPLE}
+    ) own`.execute(db)
+  return rows[0]!.count
+}
+
+/** Tags that few people have, or few lack. */
+async function tagsUnder(db: Kysely<Warehouse>): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from (
+      select from measured m cross join unnest(m.tags) as own (tag)
+      join (select team_id, count(distinct patient) as people from measured group by team_id) whole using (team_id)
+      group by team_id, own.tag, whole.people
+      having count(distinct m.patient) < ${MIN_PEOPLE}
+        or whole.people - count(distinct m.patient) between 1 and ${MIN_PEOPLE - 1}
     ) own`.execute(db)
   return rows[0]!.count
 }

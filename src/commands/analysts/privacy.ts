@@ -55,14 +55,17 @@ function textOf({ schema, tier, role, views, k_anonymity, broken }: TierReport):
       .map(({ column, rule, broken: count }) => `broken: ${view}.${column}: ${rule} (${count})\n`),
   )
   const { columns, k, groups, people_in_groups_under: few } = k_anonymity
-  const shared = `${columns.join(', ')}: ${groups} groups, the smallest of ${k ?? 0}; ${few} patients in groups of under ${MIN_PEOPLE}\n`
+  const shared =
+    columns.length === 0
+      ? ''
+      : `${columns.join(', ')}: ${groups} groups, the smallest of ${k ?? 0}; ${few} patients in groups of under ${MIN_PEOPLE}\n`
   const end = broken === 0 ? 'no rule is broken\n' : bad.join('')
   return `${schema} (${role}): ${tier}\n${table([head, ...lines])}${shared}${end}\n`
 }
 
 const HELP = `
 Counts, for each view, the columns by rule, the values that fewer than eleven
-patients share, and how many patients share a description (k-anonymity). Few
-patients are a figure in the limited data set, and break a rule in
-intake_safe_harbor. It copies each view into a temporary table, and may take
+patients share, and how many patients share a description (k-anonymity), also
+of the wide views in intake_forms and intake_exports. Few patients are a figure
+in the limited data set, and break a rule in intake_safe_harbor. It copies each view into a temporary table, and may take
 minutes. Exit code 4 where a rule is broken.`
