@@ -209,7 +209,7 @@ function response(n: number, form: string) {
       text('question smoker', n < 4 ? 'true' : 'false'),
       choice('question payer', PAYERS[n]!),
       choice('question home', n % 2 ? 'House' : 'Flat'),
-      // What was not submitted has no time, by which an age below 90 would be aged.
+      // A response that is open has no time, from which to count the years.
       choice('question band', n % 2 && n < 58 ? '80-89' : '95-99'),
       choice('question town', n % 2 ? 'Ede' : 'Ure'),
       choice('question year', n % 2 ? '1921' : '1980'),
