@@ -94,6 +94,8 @@ const WAREHOUSE = explained({
     '`DATABASE_URL` is not set and the embedded Postgres has no data yet. Nothing was created. → Run `intake-sync init` or `intake-sync backfill`, or set `DATABASE_URL` or `INTAKE_DATA_DIR`.',
   warehouse_unreachable:
     'No connection to Postgres, or it was lost. → Check that Postgres runs where `DATABASE_URL` says, then run again: the next run continues.',
+  warehouse_tls:
+    'The connection to Postgres cannot be trusted: the server offers no TLS, or its certificate cannot be verified. → Turn TLS on at the server, use the host name of its certificate in `DATABASE_URL`, and name an authority of your own with `sslrootcert=FILE`.',
   warehouse_slow: 'Postgres did not answer in time. → Look at its load and its locks in `pg_stat_activity`.',
   warehouse:
     'Postgres answered with an error that has no explanation here; the message has its SQLSTATE. → Look the SQLSTATE up in the documentation of Postgres, and the statement in the log of the server.',

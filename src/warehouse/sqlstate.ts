@@ -155,6 +155,11 @@ export function warehouseError(error: unknown): IntakeError {
       cause: error,
     })
   }
+  const untrusted = tlsFailure(error, code)
+  if (untrusted !== null) {
+    const [message, hint] = untrusted
+    return new IntakeError(message, { code: 'warehouse_tls', verdict: 'stop', hint, cause: error })
+  }
   if (isConnectionLoss(error, code)) {
     return new IntakeError('cannot reach the warehouse, or lost the connection to it', {
       code: 'warehouse_unreachable',
@@ -169,6 +174,21 @@ export function warehouseError(error: unknown): IntakeError {
     return new IntakeError(message, { code: 'warehouse', verdict: 'stop', cause: error })
   }
   return internalError(error)
+}
+
+/** Message and hint, if TLS is missing at the server or its certificate is not the expected one. */
+function tlsFailure(error: unknown, code: string | undefined): readonly [string, string] | null {
+  if (code === undefined && error instanceof Error && /does not support SSL/.test(error.message))
+    return [
+      'the warehouse does not offer TLS, and DATABASE_URL asks for it',
+      'turn TLS on at the server (ssl = on); within one machine, leave sslmode out of DATABASE_URL',
+    ]
+  if (code === undefined || !/CERT|SELF_SIGNED|UNABLE_TO_|^ERR_(?:TLS|SSL|OSSL)|^EPROTO$/.test(code))
+    return null
+  return [
+    `the certificate of the warehouse cannot be verified (${code})`,
+    'use the host name of the certificate in DATABASE_URL; sslrootcert=FILE names an authority of your own',
+  ]
 }
 
 /** The sessions that have a lock, as intake_ops.take_lock reports them; other details may quote a row. */

@@ -90,6 +90,18 @@ describe('a failure of the warehouse', () => {
     expect(warehouseError(new Error('timeout expired'))).toMatchObject({ verdict: 'retry' })
   })
 
+  test.each([
+    ['no TLS at the server', new Error('The server does not support SSL connections'), /does not offer TLS/],
+    ['a certificate of an unknown authority', failing('SELF_SIGNED_CERT_IN_CHAIN'), /cannot be verified/],
+    ['a certificate of another host', failing('ERR_TLS_CERT_ALTNAME_INVALID'), /cannot be verified/],
+  ])('%s stops, and the hint names DATABASE_URL', (_, error, says) => {
+    const known = warehouseError(error)
+    expect(known).toMatchObject({ code: 'warehouse_tls', verdict: 'stop' })
+    expect(known.message).toMatch(says)
+    expect(known.hint).toContain('DATABASE_URL')
+    expect(known.message).not.toContain('Jane')
+  })
+
   test('our own errors pass unchanged', () => {
     const own = new IntakeError('x', { code: 'slice_lost', verdict: 'stop' })
     expect(warehouseError(own)).toBe(own)

@@ -10,8 +10,9 @@ import { migrate } from '../../analytics/migrate.ts'
 import type { Config } from '../../config/config.ts'
 import { CONFIG_FILE, ENV_FILE, SETTINGS } from '../../config/settings.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
-import type { Check } from '../../operate/doctor/check.ts'
+import { type Check, failed } from '../../operate/doctor/check.ts'
 import { checkWarehouse } from '../../operate/doctor/warehouse.ts'
+import type { Session } from '../../warehouse/connect.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { allChecks } from '../inspect/doctor.ts'
 import { DEPLOYMENTS, type Deployment, deployText } from './deploy.ts'
@@ -202,6 +203,8 @@ async function prepareWarehouse(context: Context, config: Config): Promise<reado
   try {
     const failure = checks.find(({ name, status }) => status === 'failed' && name !== 'schema')
     if (failure !== undefined) throw refused(failure)
+    const privilege = await schemaPrivilege(session!)
+    if (privilege !== null) throw refused(privilege)
     if (warehouse.kind === 'DATABASE_URL') {
       const { rows } = await session!.client.query<{ open: boolean }>(
         `select not ssl and client_addr is not null and not client_addr <<= '127.0.0.0/8' and client_addr <> '::1' as open
@@ -215,6 +218,21 @@ async function prepareWarehouse(context: Context, config: Config): Promise<reado
   }
   const report = await migrate(warehouse.url, config)
   return [...notes, ...report.notes, ...(report.rolesNote === null ? [] : [report.rolesNote])]
+}
+
+/** What is wrong if there are no schemas yet, and the login may not create them. */
+async function schemaPrivilege({ client }: Session): Promise<Check | null> {
+  const { rows } = await client.query<{ may: boolean; database: string }>(
+    `select current_database() as database, to_regnamespace('intake_ops') is not null
+       or has_database_privilege(current_database(), 'create') as may`,
+  )
+  const [{ may, database }] = rows as [(typeof rows)[number]]
+  if (may) return null
+  return failed(
+    'database privileges',
+    'this login may not create the schemas of the warehouse',
+    `as the owner of the database: grant create on database "${database}" to the login; or connect as the owner`,
+  )
 }
 
 function documentOf({ path, changed, probe, webhook, notes, checks }: InitResult): unknown {

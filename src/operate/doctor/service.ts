@@ -37,6 +37,7 @@ export interface ServiceCheckOptions {
 const LIMIT_MS = 20_000
 const HARMLESS = STREAMS.find(({ name }) => name !== PERSONS.name && !STREAMS_OF_PERSONS.has(name))!
 const WRONG_URL = 'check INTAKE_BASE_URL: the server there does not have the paths of the service'
+const REFUSED = 'check INTAKE_API_VERSION, and that INTAKE_BASE_URL leads to the service itself'
 const WARN_SECONDS = 60
 const FAIL_SECONDS = 300
 
@@ -92,6 +93,8 @@ function credentialsCheck(
   const { message, hint } = failure
   if (failure.verdict === 'gone') return failed(name, message, WRONG_URL)
   const status = failure instanceof ApiError ? failure.status : undefined
+  // The request has neither filters nor a body.
+  if (failure.code === 'refused') return failed(name, message, REFUSED)
   if (status !== 403) return failed(name, message, hint ?? 'check INTAKE_BASE_URL')
   const who = environment === null ? 'the service' : `the ${environment} environment of the service`
   if (environment !== null && before !== null && before !== environment) {
