@@ -93,7 +93,7 @@ describe('runs cancel', () => {
       const { code, stderr } = await runs(word, '999999')
       expect(code).toBe(1)
       expect(stderr).toContain('there is no run 999999')
-      expect(stderr).toContain('unknown_run')
+      expect(stderr).toContain('code: unknown_run')
     }
     expect((await runs('cancel', 'x')).code).toBe(2)
   })

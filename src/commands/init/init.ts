@@ -220,7 +220,7 @@ async function prepareWarehouse(context: Context, config: Config): Promise<reado
   return [...notes, ...report.notes, ...(report.rolesNote === null ? [] : [report.rolesNote])]
 }
 
-/** What is wrong if there are no schemas yet, and the login may not create them. */
+/** The check that fails if there are no schemas yet, and the login may not create them. */
 async function schemaPrivilege({ client }: Session): Promise<Check | null> {
   const { rows } = await client.query<{ may: boolean; database: string }>(
     `select current_database() as database, to_regnamespace('intake_ops') is not null
