@@ -1,5 +1,5 @@
 /** A Postgres for one test, which can be stopped, hung and restarted. */
-import { execFileSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { migrate } from '../../../src/analytics/migrate.ts'
@@ -23,18 +23,16 @@ export async function openOwnServer(): Promise<OwnServer> {
   let server = await openEmbedded({ dataDir: directory, unsafe: true })
   await migrate(server.url)
   const { url, directory: home } = server
+  const childrenOf = (pid: number) =>
+    spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' })
+      .stdout.split('\n')
+      .map(Number)
+      .filter((each) => each > 0)
+  /** The first of them starts no other while it is suspended; the second look finds what it was just starting. */
   const signal = (name: NodeJS.Signals) => {
     const postmaster = postmasterOf(home)
-    const children = execFileSync('ps', ['-o', 'pid=', '--ppid', String(postmaster)], { encoding: 'utf8' })
-    for (const pid of [
-      postmaster,
-      ...children
-        .split('\n')
-        .map(Number)
-        .filter((each) => each > 0),
-    ]) {
-      process.kill(pid, name)
-    }
+    process.kill(postmaster, name)
+    for (const pid of [...childrenOf(postmaster), ...childrenOf(postmaster)]) sendIfThere(pid, name)
   }
   return {
     url,
@@ -52,5 +50,14 @@ export async function openOwnServer(): Promise<OwnServer> {
       await server.stop()
       await cleanUp()
     },
+  }
+}
+
+/** A session may end at any moment. */
+function sendIfThere(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
