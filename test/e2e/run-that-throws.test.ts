@@ -1,7 +1,15 @@
 /** A run that throws stores its reason, also where the reason is the loss of its own session. */
-import { expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { runCommand } from '../support/run-command.ts'
-import { connect, openScene } from './support/scene.ts'
+import { connect, openScene, type Scene } from './support/scene.ts'
+
+let scene: Scene
+
+beforeAll(async () => {
+  scene = await openScene({ patients: 3, responses: 4 })
+  expect(await scene.backfill()).toMatchObject({ code: 0 })
+})
+afterAll(() => scene[Symbol.asyncDispose]())
 
 /** For each command: a table that it waits for while its run is in progress, and the name of its session. */
 const RUNS = [
@@ -14,8 +22,6 @@ const RUNS = [
 it.each(RUNS)(
   'a %s, as %j, whose session breaks is stored as failed, with the reason',
   async (kind, words, table, session) => {
-    await using scene = await openScene({ patients: 3, responses: 4 })
-    expect(await scene.backfill()).toMatchObject({ code: 0 })
     const other = await connect(scene.url)
     await other.query('begin')
     await other.query(`lock table ${table} in access exclusive mode`)
