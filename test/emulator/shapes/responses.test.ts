@@ -1,6 +1,7 @@
 /** The shapes of messages and responses, each against the default of the same world. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
+import { awayFromTheHour } from '../../support/hour.ts'
 import { type Caller, callerOf, type Loose } from '../caller.ts'
 
 const SIZES = { port: 0, patients: 20, responses: 60 }
@@ -10,6 +11,8 @@ let responses: Loose[]
 let messages: Loose[]
 
 beforeAll(async () => {
+  // The addresses of files are others every hour.
+  await awayFromTheHour()
   plain = await startEmulator(SIZES)
   responses = await callerOf(plain).rows('/v2/responses')
   messages = await callerOf(plain).rows('/v2/messages')

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Emulator, startEmulator } from '../../../../src/emulator/server.ts'
+import { awayFromTheHour } from '../../../support/hour.ts'
 import { type Caller, callerOf, type Loose } from '../../caller.ts'
 
 let emulator: Emulator
@@ -7,6 +8,8 @@ let caller: Caller
 let all: Loose[]
 
 beforeAll(async () => {
+  // The addresses of files are others every hour.
+  await awayFromTheHour()
   emulator = await startEmulator({ port: 0, patients: 20, responses: 150 })
   caller = callerOf(emulator)
   all = await caller.rows('/v2/responses?page_size=1000')
