@@ -38,6 +38,20 @@ afterAll(async () => {
 const own = (words: readonly string[], url = warehouse.url) =>
   runCommand(['psql', ...words], { DATABASE_URL: url, PATH: NOWHERE })
 
+/** Without psql, in this process, with a standard input of its own. */
+function command(input: PassThrough & { readonly isTTY: boolean }) {
+  const said = { stdout: '', stderr: '' }
+  const context: Context = {
+    env: { DATABASE_URL: warehouse.url, PATH: NOWHERE },
+    stdout: { write: (text) => (said.stdout += String(text)) },
+    stderr: { write: (text) => (said.stderr += String(text)) },
+    signal: new AbortController().signal,
+    version: '0.0.0',
+  }
+  const ended = psqlCommand(context, () => input).parseAsync([], { from: 'user' })
+  return { said, ended }
+}
+
 const WHO = `select current_user as who, current_setting('search_path') as path`
 
 describe('without psql', () => {
@@ -114,29 +128,18 @@ describe('without psql', () => {
       '',
       'error: column "nothing" does not exist\ncode: sql, see docs/errors.md#sql\n',
     ])
-    const backslash = await run('\\d\n')
-    expect([backslash.code, backslash.stderr.split('\n')[0]]).toEqual([
-      1,
-      'error: commands that begin with \\ need psql',
-    ])
+    const backslash = command(Object.assign(new PassThrough(), { isTTY: false }).end('\\d\n'))
+    await expect(backslash.ended).rejects.toThrow(/^commands that begin with \\ need psql$/)
   })
 
   it('at a terminal each statement is run when its line ends with a semicolon, also after a failure', async () => {
     const keyboard = Object.assign(new PassThrough(), { isTTY: true })
-    let stdout = ''
-    let stderr = ''
-    const context: Context = {
-      env: { DATABASE_URL: warehouse.url, PATH: NOWHERE },
-      stdout: { write: (text) => (stdout += String(text)) },
-      stderr: { write: (text) => (stderr += String(text)) },
-      signal: new AbortController().signal,
-      version: '0.0.0',
-    }
     keyboard.end('select nothing;\nselect\n 7 as seven;\n')
-    await psqlCommand(context, () => keyboard).parseAsync([], { from: 'user' })
-    expect(stdout).toBe('seven\n7\n(1 row)\n\n')
-    expect(stderr).toContain('psql is not installed')
-    expect(stderr).toContain('error: column "nothing" does not exist\n')
+    const { said, ended } = command(keyboard)
+    await ended
+    expect(said.stdout).toBe('seven\n7\n(1 row)\n\n')
+    expect(said.stderr).toContain('psql is not installed')
+    expect(said.stderr).toContain('error: column "nothing" does not exist\n')
   })
 
   it('arguments of psql need psql, and --json needs SQL of its own: exit code 2', async () => {
@@ -187,7 +190,8 @@ describe('with psql', () => {
 
   it.each([1, 2, 3])('its exit code %i becomes 1: the others have meanings of their own', async (code) => {
     standIn(code)
-    const ended = await runCli(['psql'], { DATABASE_URL: warehouse.url, PATH: `${folder}:/bin:/usr/bin` })
+    const env = { DATABASE_URL: warehouse.url, PATH: `${folder}:/bin:/usr/bin` }
+    const ended = await runCommand(['psql'], env)
     expect([ended.code, ended.output]).toEqual([1, ''])
   })
 
