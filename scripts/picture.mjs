@@ -1,28 +1,43 @@
 // Renews docs/console.png, the picture at the start of README.md: the streams of the demo's console. Needs a build and
-// Chromium (Debian's package, or the one that CHROMIUM names). Usage: node scripts/picture.mjs
+// Chromium (Debian's package, or the one that CHROMIUM names). Usage: node scripts/picture.mjs [--link URL] [--out FILE]
+// With --link, which logs in as an operator, it takes the picture of a demo that runs already.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
 import { chromium } from 'playwright-core'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const folder = mkdtempSync(join(tmpdir(), 'intake-sync-picture-'))
-const env = { ...process.env, INTAKE_DATA_DIR: join(folder, 'data') }
-const demo = spawn(process.execPath, [`${root}dist/cli.js`, 'demo', '--stay'], { env })
-const ended = new Promise((resolve) => demo.once('exit', resolve))
-demo.stderr.pipe(process.stderr)
-try {
-  const link = await new Promise((resolve, reject) => {
-    let said = ''
-    demo.stdout.on('data', (data) => {
-      said += data
-      const found = /http:\/\/\S+\/login\?link=\S+(?=\s)/.exec(said)
-      if (found !== null) resolve(found[0])
+const { values } = parseArgs({ options: { link: { type: 'string' }, out: { type: 'string' } } })
+
+if (values.link !== undefined) await takePicture(values.link)
+else {
+  const folder = mkdtempSync(join(tmpdir(), 'intake-sync-picture-'))
+  const env = { ...process.env, INTAKE_DATA_DIR: join(folder, 'data') }
+  const demo = spawn(process.execPath, [`${root}dist/cli.js`, 'demo', '--stay'], { env })
+  const ended = new Promise((resolve) => demo.once('exit', resolve))
+  demo.stderr.pipe(process.stderr)
+  try {
+    const link = await new Promise((resolve, reject) => {
+      let said = ''
+      demo.stdout.on('data', (data) => {
+        said += data
+        const found = /http:\/\/\S+\/login\?link=\S+(?=\s)/.exec(said)
+        if (found !== null) resolve(found[0])
+      })
+      demo.once('exit', () => reject(new Error('the demo ended without a link')))
     })
-    demo.once('exit', () => reject(new Error('the demo ended without a link')))
-  })
+    await takePicture(link)
+  } finally {
+    demo.kill('SIGTERM')
+    await ended
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function takePicture(link) {
   const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
   const page = await browser.newPage({ viewport: { width: 1_100, height: 620 } })
@@ -43,10 +58,6 @@ try {
     '[...document.querySelectorAll(".scroll")].some((each) => each.scrollWidth > each.clientWidth)',
   )
   if (cut) throw new Error('the picture would be cut off at the right')
-  await page.screenshot({ path: `${root}docs/console.png` })
+  await page.screenshot({ path: values.out ?? `${root}docs/console.png` })
   await browser.close()
-} finally {
-  demo.kill('SIGTERM')
-  await ended
-  rmSync(folder, { recursive: true, force: true })
 }

@@ -36,7 +36,16 @@ export interface Server {
   readonly migration: string | null
   /** Days of the inbox that have a partition. */
   readonly inbox_days: number
+  /** The largest first, with their indexes; those of a partitioned table as one. */
+  readonly tables: readonly { readonly name: string; readonly bytes: number; readonly rows: number }[]
+  /** The time of the oldest of each kind; null where there is none. */
+  readonly oldest: Readonly<Record<Kept, string | null>>
+  /** The size of the database when this process read it first. */
+  readonly first: { readonly bytes: number; readonly at: Date }
+  readonly at: Date
 }
+
+export type Kept = 'events' | 'history' | 'runs' | 'deadLetters' | 'audit'
 
 export interface ReadingsOptions {
   readonly url: string
@@ -56,6 +65,7 @@ export function openReadings(options: ReadingsOptions): Readings {
   const webhookChecks = openWebhookChecks({ inboxDays })
   const look: Readings['look'] = (work) => glances.look({ purpose: 'console', milliseconds: LOOK_MS }, work)
   const every = (freshMs: number) => ({ freshMs, clock })
+  let firstSize: Server['first'] | null = null
   const readings = {
     overview: remembered(() => look((db) => readOverview(db, { maxAgeHours, webhookChecks })), every(3_000)),
     status: remembered(() => readStatus(url, inboxDays), every(3_000)),
@@ -66,7 +76,12 @@ export function openReadings(options: ReadingsOptions): Readings {
       const checks = await options.checks(AbortSignal.timeout(60_000))
       return { checks, at: new Date() }
     }, every(60_000)),
-    server: remembered(() => look(readServer), every(30_000)),
+    server: remembered(async () => {
+      const read = await look(readServer)
+      const at = new Date(clock.now() / 1000)
+      firstSize ??= { bytes: read.bytes, at }
+      return { ...read, at, first: firstSize }
+    }, every(30_000)),
   }
   const shared: Remembered<unknown>[] = Object.values(readings)
   const share: Readings['share'] = (read, freshMs) => {
@@ -80,13 +95,35 @@ export function openReadings(options: ReadingsOptions): Readings {
   return { ...readings, look, share, forget }
 }
 
-async function readServer(db: Kysely<Warehouse>): Promise<Server> {
-  const { rows } = await sql<Server>`
+const MAX_TABLES = 10
+
+/** Sizes and estimates of Postgres, and ends of indexes: the cost does not grow with the number of records. */
+async function readServer(db: Kysely<Warehouse>): Promise<Omit<Server, 'first' | 'at'>> {
+  const { rows } = await sql<Omit<Server, 'first' | 'at'>>`
+    with own as (
+      select coalesce(parent.inhparent, own.oid) as oid, pg_total_relation_size(own.oid) as bytes,
+        greatest(own.reltuples, 0) as rows
+      from pg_class own join pg_namespace schema on schema.oid = own.relnamespace
+      left join pg_inherits parent on parent.inhrelid = own.oid
+      where own.relkind in ('r', 'm') and schema.nspname like 'intake%'
+    ), largest as (
+      select oid::regclass::text as name, sum(bytes)::float8 as bytes, sum(rows)::float8 as rows
+      from own group by 1 order by 2 desc, 1 limit ${MAX_TABLES}
+    )
     select current_setting('server_version') as postgres, pg_database_size(current_database())::float8 as bytes,
       (select max(name) from intake_ops.migrations) as migration,
-      (select count(*)::int from pg_inherits where inhparent = 'intake_raw.inbox'::regclass) - 1 as inbox_days`.execute(
-    db,
-  )
+      (select count(*)::int from pg_inherits where inhparent = 'intake_raw.inbox'::regclass) - 1 as inbox_days,
+      (select json_agg(largest order by bytes desc, name) from largest) as tables,
+      json_build_object(
+        'events', (select min(to_date(right(relname, 8), 'YYYYMMDD')) from pg_inherits join pg_class on oid = inhrelid
+          where inhparent = 'intake_raw.inbox'::regclass and relname ~ '\\d{8}$' and reltuples <> 0
+            and pg_relation_size(oid) > 0),
+        'history', (select superseded_at from intake_raw.record_history order by superseded_at limit 1),
+        'runs', (select min(started_at) from intake_ops.runs),
+        'deadLetters', (select settled_at from intake_ops.dead_letters where settled_at is not null
+          order by settled_at limit 1),
+        'audit', (select at from intake_ops.audit order by at limit 1)
+      ) as oldest`.execute(db)
   return rows[0]!
 }
 

@@ -5,6 +5,7 @@ import type { Clock } from '../core/clock.ts'
 import type { LoginProxy, Role } from '../core/peers.ts'
 import type { TeamSource } from '../extract/backfill-options.ts'
 import type { Check } from '../operate/doctor/check.ts'
+import type { Retention } from '../operate/serve/retention.ts'
 import type { Readings } from './readings.ts'
 import type { Sessions } from './sessions.ts'
 
@@ -49,6 +50,7 @@ export interface ConsoleOptions {
   /** Teams with access to the service. */
   readonly teams: readonly TeamSource[]
   readonly inboxDays: number
+  readonly retention: Retention
   /** Of the process that receives events; it need not run. */
   readonly metricsUrl: string
   readonly maxAgeHours: number

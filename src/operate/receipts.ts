@@ -117,12 +117,16 @@ export interface StreamFacts {
   readonly payloads_only: number
   readonly source_hash: string | null
   readonly warehouse_hash: string | null
+  /** Null in verifications by earlier versions. */
+  readonly source_content_hash: string | null
+  readonly warehouse_content_hash: string | null
   readonly note: string | null
   readonly error: string | null
 }
 
 const NOT_COMPARED: StreamFacts = {
   ...{ source: null, warehouse: null, source_hash: null, warehouse_hash: null, note: null },
+  ...{ source_content_hash: null, warehouse_content_hash: null },
   ...{ missing: 0, extra: 0, different: 0, repaired: 0, newer: 0, payloads_only: 0, error: 'not compared' },
 }
 
@@ -149,7 +153,8 @@ export async function verificationFacts(
   const { rows } = await sql<Stored>`
     select team.name as team, stream, source::float8 as source, warehouse::float8 as warehouse, missing::int as missing,
       extra::int as extra, different::int as different, repaired::int as repaired, newer::int as newer,
-      payloads_only::int as payloads_only, source_hash, warehouse_hash, note, deep
+      payloads_only::int as payloads_only, source_hash, warehouse_hash,
+      source_content_hash, warehouse_content_hash, note, deep
     from intake_ops.verifications join intake.teams team using (team_id) where run_id = ${runId}`.execute(db)
   const { status, started_at, finished_at, options } = run
   const teams = options.teams.map((team): [string, TeamFacts] => {

@@ -145,9 +145,17 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     await tab.goto(page.link('ada', 'viewer'))
     await tab.getByRole('button', { name: 'Log in' }).click()
     await tab.getByRole('navigation').waitFor()
-    for (const path of ['/', '/streams', '/runs', '/health']) {
+    const screens = await tab
+      .getByRole('navigation', { name: 'Pages' })
+      .getByRole('link')
+      .evaluateAll((links) => links.map((each) => each.getAttribute('href')!))
+    expect(screens).toHaveLength(10)
+    for (const path of screens) {
       await tab.goto(`${page.url}${path}`)
-      await expect.poll(() => tab.locator('section, tbody tr').count()).toBeGreaterThan(0)
+      // A page that waits loads itself again without a script, too.
+      await tab.locator('main:not([data-waits])').waitFor()
+      const contents = tab.locator('main').locator('section, tbody tr, form, .notice')
+      expect([path, (await contents.count()) > 0]).toEqual([path, true])
     }
     await context.close()
   })

@@ -448,6 +448,16 @@ describe('pages', () => {
     expect(health).toContain('disk warning nearly full free space')
     expect(health).toContain('INTAKE_CRON 0 3 * * * environment')
     expect(health).toMatch(/Postgres 1\d/)
+    // The size of a table with all partitions and indexes; what each retention keeps, and the oldest of it.
+    expect(health).toMatch(/grown since 20\d\d-\d\d-\d\d \d\d:\d\d UTC -?\d+ MB/)
+    expect(health).toMatch(/intake_raw\.records \d+\.\d \d/)
+    const [run] = await scene.query<{ at: string }>(
+      `select to_char(min(started_at) at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as at from intake_ops.runs`,
+    )
+    expect(health).toContain('events of the inbox, once they are done 30 days INTAKE_INBOX_DAYS')
+    expect(health).toContain('superseded payloads 400 days INTAKE_HISTORY_DAYS –')
+    expect(health).toContain(`but the newest of each stream for ever INTAKE_RUN_DAYS ${run!.at} UTC`)
+    expect(health).toMatch(/audited actions 6 years – 20\d\d-/)
   })
 
   it('the streams lead to the diagram of all tables, under the policy of every page', async () => {

@@ -6,7 +6,7 @@ import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
 import type { Check } from '../../src/operate/doctor/check.ts'
-import { openScene, openWarehouse, type Scene } from '../e2e/support/scene.ts'
+import { connect, openScene, openWarehouse, type Scene } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 import { LARGE, noBrowser, openBrowser, openPage, reasonWithoutBrowser, SMALL } from './support/browser.ts'
 import { startConsole } from './support/console.ts'
@@ -37,6 +37,11 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     await empty?.drop()
   })
 
+  const VIEWS = [
+    { viewport: SMALL, colorScheme: 'light' },
+    { viewport: LARGE, colorScheme: 'dark' },
+  ] as const
+
   /** Visits every screen, and further pages, at both sizes and in both schemes. */
   async function inspectAll(
     url: string,
@@ -46,11 +51,7 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     const settings = [{ name: 'DATABASE_URL', value: '(hidden)', from: 'environment' }]
     const teams = readConfig(scene.env).teams
     await using console_ = await startConsole(url, { checks: async () => [check], settings, teams })
-    const views = [
-      { viewport: SMALL, colorScheme: 'light' },
-      { viewport: LARGE, colorScheme: 'dark' },
-    ] as const
-    for (const view of views) {
+    for (const view of VIEWS) {
       const reader = await openPage(browser, console_.link('ada', 'operator'), view)
       const screens = await reader.page
         .getByRole('navigation')
@@ -114,6 +115,125 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
       '/records?team=default&stream=patients&id=x-1',
     ]
     await inspectAll(scene.url, further, BAD)
+  })
+
+  /** Pages of one console at both sizes. */
+  const openBoth = (link: () => string, expectedErrors = /status of 404/) =>
+    Promise.all(VIEWS.map((view) => openPage(browser, link(), { ...view, expectedErrors })))
+
+  it('loading: what is not read yet says so, and comes by itself', async () => {
+    await using console_ = await startConsole(scene.url, { checks: async () => [GOOD] })
+    const readers = await openBoth(() => console_.link('ada', 'viewer'), /status of 503/)
+    const session = await connect(scene.url)
+    await session.query('begin')
+    await session.query(
+      'lock table intake.teams, intake.responses, intake_ops.runs, intake_ops.dead_letters in access exclusive mode',
+    )
+    const waiting = [
+      '/',
+      '/streams',
+      '/runs',
+      '/inbox',
+      '/dead-letters',
+      '/verify',
+      '/questions',
+      '/insights',
+    ]
+    try {
+      for (const { page, inspect } of readers) {
+        for (const path of waiting) {
+          await page.goto(`${console_.url}${path}`, { waitUntil: 'domcontentloaded' })
+          expect([path, await page.locator('main[data-waits] [role=status]').textContent()]).toEqual([
+            path,
+            expect.stringMatching(/^(?:Reading|Counting) .*…$/),
+          ])
+        }
+        await inspect()
+      }
+    } finally {
+      await session.query('rollback')
+      await session.end()
+    }
+    for (const { page, close } of readers) {
+      await expect.poll(() => page.locator('main[data-waits], [role=alert]').count()).toBe(0)
+      await close()
+    }
+  })
+
+  it('a run in progress, at both sizes', async () => {
+    await using console_ = await startConsole(scene.url)
+    const readers = await openBoth(() => console_.link('ada', 'viewer'))
+    scene.emulator.control.setFaults('slow=1:2500')
+    const running = scene.backfill()
+    try {
+      const live = async () => {
+        const [run] = await scene.query<{ run_id: number }>(
+          `select run.run_id::int as run_id from intake_ops.runs run join intake_ops.run_progress using (run_id)
+           where run.status = 'running' and run.error is null order by 1 desc limit 1`,
+        )
+        return run?.run_id ?? null
+      }
+      await expect.poll(live).not.toBeNull()
+      const path = `/runs/${await live()}`
+      for (const { page } of readers) {
+        await page.goto(`${console_.url}${path}`)
+        expect(await page.getByRole('main').textContent()).toMatch(/being read/)
+      }
+      for (const { inspect } of readers) await inspect()
+    } finally {
+      scene.emulator.control.setFaults('')
+      await running
+      await Promise.all(readers.map(({ close }) => close()))
+    }
+  })
+
+  it('one value for a steward, an event with its record, and one that is unknown', async () => {
+    await using console_ = await startConsole(scene.url)
+    const readers = await openBoth(() => console_.link('ada', 'steward'))
+    const [patient] = await scene.query<{ id: string }>('select min(id) as id from intake.patients')
+    for (const { page, visit, inspect, close } of readers) {
+      await visit(`/records?team=default&stream=patients&id=${patient!.id}`)
+      const form = page.locator('form[action="/records/value"]')
+      await form.getByRole('button').click()
+      await page.getByRole('heading', { name: 'One value' }).waitFor()
+      await inspect()
+      await visit('/events?team=default&id=e-1')
+      expect(await page.getByRole('main').textContent()).toContain('patient updated')
+      await inspect()
+      await visit('/events?team=default&id=nothing')
+      expect(await page.getByRole('main').textContent()).toContain('The inbox has no event')
+      await inspect()
+      await close()
+    }
+  })
+
+  it('Break it: nothing broken yet, and then broken, healed and failed', async () => {
+    const breakage = (name: string, isHealed: boolean, run?: () => Promise<never>) => ({
+      ...{ name, title: name, heals: 'itself' },
+      run: run ?? (async () => ({ text: 'damaged', heal: async () => {}, isHealed: async () => isHealed })),
+    })
+    const breakages = [
+      ...[breakage('glass', false), breakage('rubber', true)],
+      breakage('stone', false, () => Promise.reject(new Error('too hard'))),
+    ]
+    await using console_ = await startConsole(scene.url, { breakages })
+    const readers = await openBoth(() => console_.link('ada', 'operator'))
+    for (const { page, inspect } of readers) {
+      await page.goto(`${console_.url}/break`)
+      expect(await page.getByRole('main').textContent()).toContain('Nothing was broken yet')
+      await inspect()
+    }
+    for (const { name } of breakages) {
+      await readers[0]!.page.getByRole('button', { name }).click()
+      await readers[0]!.page.getByRole('row', { name }).waitFor()
+    }
+    for (const { page, inspect, close } of readers) {
+      await page.goto(`${console_.url}/break`)
+      const states = await page.locator('tbody .mark').allTextContents()
+      expect(states.sort()).toEqual(['broken', 'failed', 'healed'])
+      await inspect()
+      await close()
+    }
   })
 
   it('pages that do not exist, a refusal and a warehouse that goes away, without a stack', async () => {

@@ -43,6 +43,8 @@ export async function openDemoConsole(options: DemoConsoleOptions): Promise<Open
 
 /** The damage is visible for this long before something heals it. */
 const VISIBLE_MS = 3_000
+/** No event arrives earlier, so that the page shows what they change. */
+const DELAY_MS = 1_500
 const CHANGES = 20
 
 function breakagesOf({ url, service, load }: DemoConsoleOptions): readonly Breakage[] {
@@ -103,7 +105,7 @@ function breakagesOf({ url, service, load }: DemoConsoleOptions): readonly Break
 
   async function reorder(): Promise<Damage> {
     const ids = chosen(1)
-    using _faults = withFaults('webhook-reorder=0.5,webhook-duplicate=0.3')
+    using _faults = withFaults(`webhook-reorder=0.5,webhook-duplicate=0.3,webhook-delay=1:${DELAY_MS}`)
     for (let time = 1; time <= CHANGES; time++)
       control.updatePatient(ids[0]!, { city: `Reordered ${round}.${time}` })
     const last = `Reordered ${round}.${CHANGES}`

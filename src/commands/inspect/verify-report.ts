@@ -20,8 +20,15 @@ interface Figures {
   readonly payloads_only: number
   readonly source_hash: string | null
   readonly warehouse_hash: string | null
+  readonly source_content_hash: string | null
+  readonly warehouse_content_hash: string | null
   readonly note: string | null
   readonly error: string | null
+}
+
+const NO_HASHES = {
+  ...{ source_hash: null, warehouse_hash: null },
+  ...{ source_content_hash: null, warehouse_content_hash: null },
 }
 
 /** `streams` sums up all teams; `teams` has each team separately. */
@@ -60,7 +67,7 @@ function deepOf({ deep }: TeamVerified): unknown {
 
 function figuresOf(result: StreamResult): Figures {
   if ('error' in result) {
-    const unknown = { source: null, warehouse: null, source_hash: null, warehouse_hash: null, note: null }
+    const unknown = { source: null, warehouse: null, note: null, ...NO_HASHES }
     const nothing = { missing: [], extra: [], different: [], repaired: 0, newer: 0, payloads_only: 0 }
     return { ...unknown, ...nothing, error: result.error }
   }
@@ -76,6 +83,8 @@ function figuresOf(result: StreamResult): Figures {
     payloads_only: payloadsOnly,
     source_hash: sums.sourceHash,
     warehouse_hash: sums.warehouseHash,
+    source_content_hash: sums.sourceContentHash,
+    warehouse_content_hash: sums.warehouseContentHash,
     note,
     error: null,
   }
@@ -93,8 +102,7 @@ function added(a: Figures, b: Figures): Figures {
     newer: a.newer + b.newer,
     payloads_only: a.payloads_only + b.payloads_only,
     // Each team has its own hashes; they have no sum.
-    source_hash: null,
-    warehouse_hash: null,
+    ...NO_HASHES,
     note: [a.note, b.note].filter((note) => note !== null).join('; ') || null,
     error: [a.error, b.error].filter((error) => error !== null).join('; ') || null,
   }

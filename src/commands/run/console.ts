@@ -81,6 +81,7 @@ export async function openConfiguredConsole(
     linkRole,
     teams: config.teams,
     inboxDays: config.inboxDays,
+    retention: config,
     metricsUrl: `${admin}/metrics`,
     maxAgeHours: config.alerts?.maxAgeHours ?? MAX_AGE_HOURS,
     settings: shownSettings(context),

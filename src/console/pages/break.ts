@@ -1,5 +1,5 @@
 /**
- * Break it: damage on purpose, and the time until it healed. Only where breakages are given, in `demo --stay`.
+ * Break it: damage on purpose, the time until it was seen, and the time until it healed. Only where breakages are given, in `demo --stay`.
  *
  * Invariant: each damage is watched until it has healed, or for ten minutes; one of a kind at a time.
  */
@@ -15,6 +15,8 @@ interface Watched {
   readonly startedAt: number
   text: string
   state: 'broken' | 'healed' | 'failed'
+  /** Until the tables were first seen to differ from the service; null if they were not. */
+  seen: number | null
   seconds: number | null
 }
 
@@ -47,7 +49,8 @@ export function serveBreaking(app: FastifyInstance, shared: Shared): void {
     if (watched.some((each) => each.name === name && each.state === 'broken'))
       throw new Refusal(409, 'it is broken already, and has not healed yet')
     const started: Watched = {
-      ...{ name, title: breakage.title, startedAt: clock.now(), text: '', state: 'broken', seconds: null },
+      ...{ name, title: breakage.title, startedAt: clock.now(), text: '', state: 'broken' },
+      ...{ seen: null, seconds: null },
     }
     watched.unshift(started)
     watched.splice(MAX_WATCHED)
@@ -67,13 +70,20 @@ export function serveBreaking(app: FastifyInstance, shared: Shared): void {
     try {
       const { text, heal, isHealed } = await run()
       started.text = text
+      // A warehouse that is away is part of the damage.
+      const isWhole = async () => {
+        const healed = await isHealed().catch(() => false)
+        if (!healed) started.seen ??= secondsOf(started)
+        return healed
+      }
+      let healed = await isWhole()
       heal().catch((error: unknown) => {
         failure = error
       })
-      // A warehouse that is away is part of the damage.
-      while (failure === null && !(await isHealed().catch(() => false))) {
+      while (failure === null && !healed) {
         if (secondsOf(started) > LIMIT_SECONDS) throw new Error('late')
         await clock.sleep(EVERY_MS, signal)
+        healed = await isWhole()
       }
       if (failure !== null) throw failure
       started.state = 'healed'

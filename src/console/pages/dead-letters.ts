@@ -41,6 +41,7 @@ interface Waiting {
 const MAX_AT_ONCE = 1_000
 const MAX_SHOWN = 200
 const FRESH_MS = 500
+const PATIENCE_MS = 700
 const VIEWER = { config: { role: 'viewer' } } as const
 const OPERATOR = { config: { role: 'operator' } } as const
 const ACTIONS = ['retry', 'discard'] as const
@@ -51,8 +52,8 @@ export function serveDeadLetters(app: FastifyInstance, shared: Shared): void {
   const waiting = readings.share(() => readings.look(readGroups), FRESH_MS)
 
   app.get('/dead-letters', VIEWER, async (request, reply) => {
-    const groups = await waiting.get()
-    const page = { view: 'dead-letters', title: 'Dead letters', from: [groups] }
+    const groups = await waiting.within(PATIENCE_MS)
+    const page = { view: 'dead-letters', title: 'Dead letters', waits: groups === null, from: [groups] }
     return show(request, reply, { ...page, data: { groups } })
   })
 

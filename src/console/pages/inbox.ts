@@ -12,6 +12,7 @@ import type { Shared } from '../shared.ts'
 
 const EVERY_MS = 2_000
 const FRESH_MS = 1_000
+const PATIENCE_MS = 700
 /** Ten minutes. */
 const MAX_SAMPLES = 300
 const METRICS_MS = 1_500
@@ -64,10 +65,11 @@ export function serveInbox(app: FastifyInstance, { options, readings, show }: Sh
 
   app.get('/inbox', { config: { role: 'viewer' } }, async (request, reply) => {
     const metrics = await sample()
-    const read = await stored.get()
-    const [waiting, days] = read
+    const read = await stored.within(PATIENCE_MS)
+    const [waiting, days] = read ?? [null, []]
     const data = { metrics, samples, waiting, days }
-    return show(request, reply, { view: 'inbox', title: 'Inbox', data, from: [metrics, read] })
+    const page = { view: 'inbox', title: 'Inbox', waits: read === null, from: [metrics, read] }
+    return show(request, reply, { ...page, data })
   })
 
   app.get('/inbox/samples', { config: { role: 'viewer' } }, async () => {

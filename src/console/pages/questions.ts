@@ -46,11 +46,12 @@ export function serveQuestions(app: FastifyInstance, shared: Shared): void {
 
   app.get('/questions', VIEWER, async (request, reply) => {
     const { shows = '', form = '', text = '' } = request.query as Readonly<Record<string, string>>
-    const [all, answers, { drift, views }] = await Promise.all([
+    const [all, answers, known] = await Promise.all([
       questions.within(PATIENCE_MS),
       counts.within(PATIENCE_MS).catch(() => null),
-      context.get(),
+      context.within(PATIENCE_MS),
     ])
+    const { drift, views } = known ?? { drift: [], views: [] }
     const asked = { shows, form, text }
     const listed = all?.filter((each) => isAsked(each, asked)) ?? null
     const data = {
@@ -60,7 +61,12 @@ export function serveQuestions(app: FastifyInstance, shared: Shared): void {
       listed: listed?.slice(0, MAX_QUESTIONS) ?? null,
       answersOf: (each: Question) => (answers === null ? null : (answers.get(keyOf(each)) ?? 0)),
     }
-    return show(request, reply, { view: 'questions', title: 'Questions', waits: all === null, data })
+    return show(request, reply, {
+      view: 'questions',
+      title: 'Questions',
+      waits: all === null || known === null,
+      data,
+    })
   })
 
   app.post('/questions/decide', OPERATOR, async (request, reply) => {

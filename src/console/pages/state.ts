@@ -1,7 +1,9 @@
 /** Pages that only read: overview, streams, health. */
 import type { FastifyInstance } from 'fastify'
 import { entityDiagram } from '../../streams/diagram.ts'
-import type { Shared } from '../shared.ts'
+import { plural } from '../format.ts'
+import type { Kept } from '../readings.ts'
+import type { ConsoleOptions, Shared } from '../shared.ts'
 import { readFindings, runBars } from './streams.ts'
 
 /** A page that is not ready by then says so, and loads again by itself. */
@@ -59,8 +61,33 @@ export function servePages(app: FastifyInstance, shared: Shared): void {
       readings.server.within(PATIENCE_MS),
     ])
     const { settings, version } = options
-    const data = { checked, server, settings, version, node: process.version }
+    const data = { checked, server, settings, version, node: process.version, kept: keptOf(options) }
     const waits = checked === null || server === null
     return show(request, reply, { view: 'health', title: 'Health', waits, data, from: [checked, server] })
   })
+}
+
+interface KeptFor {
+  readonly what: string
+  readonly name: Kept
+  readonly how: string
+  /** The setting that says for how long; null for none. */
+  readonly setting: string | null
+}
+
+function keptOf({ inboxDays, retention: { historyDays, runDays } }: ConsoleOptions): readonly KeptFor[] {
+  const days = (count: number | null) => (count === null ? 'for ever' : plural(count, 'day'))
+  const runs = { how: days(runDays), setting: 'INTAKE_RUN_DAYS' }
+  return [
+    {
+      what: 'events of the inbox, once they are done',
+      name: 'events',
+      how: days(inboxDays),
+      setting: 'INTAKE_INBOX_DAYS',
+    },
+    { what: 'superseded payloads', name: 'history', how: days(historyDays), setting: 'INTAKE_HISTORY_DAYS' },
+    { what: 'runs and verifications, but the newest of each stream', name: 'runs', ...runs },
+    { what: 'settled dead letters', name: 'deadLetters', ...runs },
+    { what: 'audited actions', name: 'audit', how: '6 years', setting: null },
+  ]
 }

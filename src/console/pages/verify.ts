@@ -29,6 +29,7 @@ interface Job {
 
 const ALL_TEAMS = '*'
 const FRESH_MS = 500
+const PATIENCE_MS = 700
 const VIEWER = { config: { role: 'viewer' } } as const
 const OPERATOR = { config: { role: 'operator' } } as const
 
@@ -39,13 +40,18 @@ export function serveVerify(app: FastifyInstance, shared: Shared): void {
   const newest = readings.share(() => readings.look(readNewest), FRESH_MS)
 
   app.get('/verify', VIEWER, async (request, reply) => {
-    const rows = await newest.get()
+    const rows = await newest.within(PATIENCE_MS)
     const isRunning = job !== null && job.outcome === null
     const now = clock.now()
     const seconds = job === null ? null : (job.seconds ?? (now - job.startedAt) / 1e6)
-    const runs = [...new Set(rows.map((row) => row.run_id))].sort((a, b) => b - a)
+    const runs = [...new Set((rows ?? []).map((row) => row.run_id))].sort((a, b) => b - a)
     const data = { rows, runs, job, seconds, teams: options.teams.map(({ name }) => name), all: ALL_TEAMS }
-    const page = { view: 'verify', title: 'Verify', waits: isRunning, from: [rows, job, job?.outcome] }
+    const page = {
+      view: 'verify',
+      title: 'Verify',
+      waits: isRunning || rows === null,
+      from: [rows, job, job?.outcome],
+    }
     return show(request, reply, { ...page, data })
   })
 

@@ -20,12 +20,13 @@ export async function storeVerified(
   await sql`
     insert into intake_ops.verifications (
       run_id, team_id, stream, is_equal, source, warehouse, missing, extra, different, repaired,
-      missing_ids, extra_ids, different_ids, payloads_only, newer, source_hash, warehouse_hash, note
+      missing_ids, extra_ids, different_ids, payloads_only, newer, source_hash, warehouse_hash, source_content_hash,
+      warehouse_content_hash, note
     ) values (
       ${key.runId}, ${key.teamId}, ${key.stream}, ${isEqual(verified)}, ${sums.source}, ${sums.warehouse},
       ${missing.length}, ${extra.length}, ${different.length}, ${repaired},
       ${missing}::text[], ${extra}::text[], ${JSON.stringify(different)}::jsonb, ${payloadsOnly}, ${newer + notDue},
-      ${sums.sourceHash}, ${sums.warehouseHash}, ${note}
+      ${sums.sourceHash}, ${sums.warehouseHash}, ${sums.sourceContentHash}, ${sums.warehouseContentHash}, ${note}
     )`.execute(db)
 }
 

@@ -1,4 +1,5 @@
 /** Receipts are signed, contain no id, and are found out when they were changed. */
+import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -38,6 +39,18 @@ test('a verification’s receipt has counts and hashes of both sides, and except
   expect(patients.source_hash).not.toBe(patients.warehouse_hash)
   expect(forms.source_hash).toBe(forms.warehouse_hash)
   expect(forms.source_hash).toMatch(/^[\da-f]{32}$/)
+  // The content hash is of payloads, in the order of ids: the changed cell is not in it.
+  const hashes = await scene.query<{ id: string; hash: string }>(
+    `select id, encode(_hash, 'hex') as hash from intake.patients`,
+  )
+  const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest()
+  const inOrder = hashes.sort((a, b) => Buffer.compare(Buffer.from(a.id), Buffer.from(b.id)))
+  const block = Buffer.concat(inOrder.map(({ hash }) => Buffer.from(hash, 'hex')))
+  expect(patients.source_content_hash).toBe(sha256(sha256(block)).toString('hex'))
+  expect(patients.warehouse_content_hash).toBe(patients.source_content_hash)
+  expect(JSON.parse(ended.stdout).streams.patients).toMatchObject({
+    source_content_hash: patients.source_content_hash,
+  })
   expect(readFileSync(file('verified'), 'utf8')).not.toContain(patient)
   const checked = await run('receipt', 'check', file('verified'))
   expect([checked.code, checked.stdout]).toEqual([0, expect.stringMatching(/^valid: verification of \d{4}-/)])

@@ -39,6 +39,7 @@ export async function startConsole(url: string, options: Partial<ConsoleOptions>
     ...{
       metricsUrl: 'http://127.0.0.1:9/metrics',
       inboxDays: 30,
+      retention: { historyDays: 400, runDays: null },
       maxAgeHours: 26,
       settings: [],
       checks: async () => [],
