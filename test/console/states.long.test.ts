@@ -6,7 +6,7 @@ import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
 import type { Check } from '../../src/operate/doctor/check.ts'
-import { connect, openScene, openWarehouse, type Scene } from '../e2e/support/scene.ts'
+import { openScene, openWarehouse, type Scene } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 import { LARGE, noBrowser, openBrowser, openPage, reasonWithoutBrowser, SMALL } from './support/browser.ts'
 import { startConsole } from './support/console.ts'
@@ -120,45 +120,6 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
   /** Pages of one console at both sizes. */
   const openBoth = (link: () => string, expectedErrors = /status of 404/) =>
     Promise.all(VIEWS.map((view) => openPage(browser, link(), { ...view, expectedErrors })))
-
-  it('loading: what is not read yet says so, and comes by itself', async () => {
-    await using console_ = await startConsole(scene.url, { checks: async () => [GOOD] })
-    const readers = await openBoth(() => console_.link('ada', 'viewer'), /status of 503/)
-    const session = await connect(scene.url)
-    await session.query('begin')
-    await session.query(
-      'lock table intake.teams, intake.responses, intake_ops.runs, intake_ops.dead_letters in access exclusive mode',
-    )
-    const waiting = [
-      '/',
-      '/streams',
-      '/runs',
-      '/inbox',
-      '/dead-letters',
-      '/verify',
-      '/questions',
-      '/insights',
-    ]
-    try {
-      for (const { page, inspect } of readers) {
-        for (const path of waiting) {
-          await page.goto(`${console_.url}${path}`, { waitUntil: 'domcontentloaded' })
-          expect([path, await page.locator('main[data-waits] [role=status]').textContent()]).toEqual([
-            path,
-            expect.stringMatching(/^(?:Reading|Counting) .*…$/),
-          ])
-        }
-        await inspect()
-      }
-    } finally {
-      await session.query('rollback')
-      await session.end()
-    }
-    for (const { page, close } of readers) {
-      await expect.poll(() => page.locator('main[data-waits], [role=alert]').count()).toBe(0)
-      await close()
-    }
-  })
 
   it('a run in progress, at both sizes', async () => {
     await using console_ = await startConsole(scene.url)
