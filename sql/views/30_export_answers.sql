@@ -2,7 +2,7 @@
 -- is the wording that was decided on. A tick is
 -- "confirmed" or blank in the flat exports of v2.1, True or False in others; several answers are joined in one cell.
 -- A row repeats a response; which one follows from its client and the time of submission, as exactly as both say it. Files may
--- call a patient by another id, or by none.
+-- call a patient by another id, or by none; an id of a patient is never taken for the external id of another.
 create or replace view intake_analytics.export_answers with (security_barrier = true) as
 select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.position,
   case when r.client_id is not null then intake_ops.pseudonym(k.inner_pad, k.outer_pad, r.team_id, r.client_id) end as patient,
@@ -27,6 +27,9 @@ join (
     min(answered.id) as response_id
   from intake.export_rows given
   join intake.exports of on of.team_id = given.team_id and of.id = given.export_id
+  cross join lateral (
+    select exists (select from intake.patients own where own.team_id = given.team_id and own.id = given.client_id) as is_named
+  ) other
   left join lateral (
     select min(found.id) as id
     from (
@@ -35,10 +38,10 @@ join (
       left join intake.patients p on p.team_id = x.team_id and p.id = x.patient_id
       where x.team_id = given.team_id and x.form_id = of.form_id and x.submitted_at = given.completed_at
         and x.is_skipped is not true and x._deleted_at is null
-        and (x.patient_id = given.client_id or p.external_id = given.client_id or (
+        and (x.patient_id = given.client_id or not other.is_named and (p.external_id = given.client_id or (
           given.email <> '' and lower(p.email) = lower(given.email) and lower(p.first_name) = lower(given.first_name)
             and lower(p.last_name) = lower(given.last_name)
-        ))
+        )))
       union all
       select x.id
       from intake.responses x
@@ -75,7 +78,7 @@ comment on column intake_analytics.export_answers.form_id is 'The form whose ans
 comment on column intake_analytics.export_answers.form is 'Name of the form.';
 comment on column intake_analytics.export_answers.row_number is 'Place of the row in the file, from 1.';
 comment on column intake_analytics.export_answers.position is 'Place of the column in the file; the first after the leading ones is 8.';
-comment on column intake_analytics.export_answers.patient is 'Pseudonym of the patient (intake_analytics.patients).';
+comment on column intake_analytics.export_answers.patient is 'Pseudonym of the client id of the row: that of the patient (intake_analytics.patients), where the file has the service''s ids; else the response leads to the patient.';
 comment on column intake_analytics.export_answers.sent_at is 'When the form was sent.';
 comment on column intake_analytics.export_answers.completed_at is 'When it was completed.';
 comment on column intake_analytics.export_answers.is_archived is 'True when the answers are archived.';

@@ -26,6 +26,7 @@ const RESPONSES: readonly (readonly [id: string, patient: string, minute: number
   ['open 1', 'gus', null],
   ['open 2', 'gus', null],
   ['of another form', 'hal', 7, 'other'],
+  ['third of bob', 'bob', 8],
 ]
 
 /** Rows of the file: client, e-mail, completed at, the response. */
@@ -38,6 +39,9 @@ const ROWS: readonly (readonly [
   ['ann', null, 1, 'plain'],
   ['bob', null, 2, null],
   ['EHR-3', null, 3, 'of cyd'],
+  // The id of one patient is the external id of another: the id counts.
+  ['hal', null, 8, null],
+  ['bob', 'Dee@Example.com', 4, null],
   [null, 'Dee@Example.com', 4, 'of dee'],
   [null, 'other@example.com', 4, null],
   ['ann', null, 4, null],
@@ -60,7 +64,7 @@ beforeAll(async () => {
     warehouse.url,
     `insert into intake.teams (name) values ('t');
      insert into intake.patients (team_id, id, external_id, email, first_name, last_name, provider, _version, _origin)
-       select 1, id, case id when 'cyd' then 'EHR-3' end, case id when 'dee' then 'dee@example.com' end, 'F', 'L',
+       select 1, id, case id when 'cyd' then 'EHR-3' when 'bob' then 'hal' end, case id when 'dee' then 'dee@example.com' end, 'F', 'L',
          case id when 'ann' then '${PROVIDER}' when 'bob' then 'Dr. Who' when 'cyd' then 'Dr. Who' when 'dee' then ' ' end, now(), 'test'
        from unnest('{ann,bob,cyd,dee,eve,fay,gus,hal}'::text[]) id;
      insert into intake.forms (team_id, id, name, _version, _origin) values (1, 'f', 'Intake', now(), 'test'), (1, 'other', 'Other', now(), 'test');
@@ -127,7 +131,7 @@ it('the provider is shown with the patient, the responses and the messages: its 
   const counted = await analyst.rows<{ provider: string | null; responses: number }>(
     'select provider, count(*)::int as responses from intake_analytics.responses group by 1 order by 2, 1',
   )
-  expect(counted.map(({ responses }) => responses)).toEqual([2, 3, 6])
+  expect(counted.map(({ responses }) => responses)).toEqual([2, 4, 6])
   expect(counted[0]!.provider).toBe(PROVIDER)
   expect(counted[1]!.provider).toMatch(/^[0-9a-f]{64}$/)
   expect(counted[2]!.provider).toBeNull()
@@ -165,11 +169,11 @@ it('daily figures count the days of the team, whatever the zone of the session',
     }
   }
   for (const [zone, days] of [
-    ['UTC', ['2026-03-01 11']],
-    ['Pacific/Auckland', ['2026-03-01 10', '2026-03-02 1']],
-    ['America/New_York', ['2026-02-28 10', '2026-03-01 1']],
+    ['UTC', ['2026-03-01 12']],
+    ['Pacific/Auckland', ['2026-03-01 11', '2026-03-02 1']],
+    ['America/New_York', ['2026-02-28 11', '2026-03-01 1']],
     // Postgres does not know it: the zone stays.
-    ['Nowhere/Town', ['2026-02-28 10', '2026-03-01 1']],
+    ['Nowhere/Town', ['2026-02-28 11', '2026-03-01 1']],
   ] as const) {
     await noteTimezone(session.db, 1, zone)
     expect(await daysIn('UTC'), zone).toEqual(days)

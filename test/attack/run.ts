@@ -162,14 +162,12 @@ async function attackEndpoint(kind: keyof typeof ATTACKS): Promise<void> {
     attacker?.answers.some((status) => status !== '200') ? `answers ${[...new Set(attacker.answers)]}` : '',
   ].filter((each) => each !== '')
   const figures = [
-    `${(share * 100).toFixed(1)} %`.padStart(8),
-    `${p99.toFixed(0)} ms`.padStart(8),
-    `${megabytes.toFixed(0)} MB`.padStart(7),
-    `${health.toFixed(0)} ms`.padStart(8),
+    `${(share * 100).toFixed(1)} %`,
+    `${p99.toFixed(0)} ms`,
+    `${megabytes.toFixed(0)} MB`,
+    `${health.toFixed(0)} ms`,
   ]
-  say(
-    `${ATTACKS[kind].padEnd(58)} ${figures.join(' ')}${bad.length === 0 ? '' : `  WRONG: ${bad.join(', ')}`}`,
-  )
+  say(`| ${ATTACKS[kind]} | ${figures.join(' | ')} |${bad.length === 0 ? '' : `  WRONG: ${bad.join(', ')}`}`)
   tried += 1
   for (const each of bad) faults.push(`${ATTACKS[kind]}: ${each}`)
 }
@@ -298,9 +296,7 @@ const busy = loadavg()[0]! / availableParallelism()
 if (busy > 0.5)
   say(`the machine is busy (load ${busy.toFixed(1)} a core): times say more about it than about intake-sync`)
 if (attacks.length > 0)
-  say(
-    `${'attack'.padEnd(58)} ${'accepted'.padStart(8)} ${'p99'.padStart(8)} ${'memory'.padStart(7)} ${'healthz'.padStart(8)}`,
-  )
+  say('| attack | signed events accepted | p99 | memory | /healthz at most |\n|---|---:|---:|---:|---:|')
 for (const kind of attacks) await attackEndpoint(kind)
 if (isWanted('requests')) {
   report('garbage after a valid event', await garbageAfterEvents())
