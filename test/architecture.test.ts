@@ -156,7 +156,7 @@ describe('test/ mirrors src/', () => {
       'fuzz',
       'mutate',
       'mutations',
-    ].concat(['probes', 'scripts', 'shipping', 'simulate', 'support', 'upgrade']),
+    ].concat(['probes', 'scripts', 'shipping', 'simulate', 'soak', 'support', 'upgrade']),
   )
   /** What the tests of a folder share stands with them. */
   const shared = /(^|\/)(support|fixtures)$/

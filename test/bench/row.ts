@@ -13,6 +13,13 @@ export interface BenchRow {
   /** Of the measured process, if it is not the benchmark's own; null if only Postgres works. */
   readonly peakBytes?: number | null
   readonly notes?: string
+  /** Its place in the plot of how figures grow with the number of records. */
+  readonly plotted?: {
+    readonly panel: string
+    readonly line: string
+    readonly records: number
+    readonly few: number
+  }
 }
 
 export async function timed<Result>(

@@ -1,5 +1,5 @@
 /**
- * `npm run bench [-- --quick] [-- --json FILE] [-- --only load,drain]`: each figure with its floor, measured in the same
+ * `npm run bench [-- --quick] [-- --json FILE] [-- --svg FILE] [-- --only load,drain]`: each figure with its floor, measured in the same
  * run, with the peak memory of the measured process and the CPU time that other machines took.
  *
  * The machines this runs on are shared and noisy, so a ratio counts more than a figure; a missed aim is printed as such
@@ -11,11 +11,14 @@ import { cpus } from 'node:os'
 import { table } from '../../src/commands/terminal/printable.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { responses } from '../../src/streams/responses.ts'
+import { type Plot, plotSvg } from '../support/plot.ts'
 import { fileToWrite, readWords, someOf } from '../support/words.ts'
 import { benchAnalytics } from './analytics.ts'
 import { benchConsole } from './console.ts'
+import { benchDays } from './days.ts'
 import { benchDrain } from './drain.ts'
 import { benchEmulator } from './emulator.ts'
+import { benchErasure } from './erasure.ts'
 import { benchExports } from './exports.ts'
 import { benchIngest } from './ingest.ts'
 import { benchLoad } from './load.ts'
@@ -30,15 +33,18 @@ import type { BenchRow } from './row.ts'
 import { benchTeams } from './teams.ts'
 import { type BenchWarehouse, openBenchWarehouse } from './warehouse.ts'
 
-const USAGE = `npm run bench -- [--quick] [--json FILE] [--only SECTION,SECTION]
+const USAGE = `npm run bench -- [--quick] [--json FILE] [--svg FILE] [--only SECTION,SECTION]
 
   --quick      less of everything: a few minutes
   --json FILE  writes the rows
-  --only A,B   some of load, nights, responses, exports, drain, mixture, teams, ingest, memory, analytics, console, emulator, rate`
+  --svg FILE   plots how cost and memory grow with the number of records
+  --only A,B   some of load, nights, responses, erasure, exports, drain, mixture, teams, ingest, days, memory, analytics,
+               console, emulator, rate, and long, which runs only when it is named: ten million patients`
 
 const { values } = readWords(USAGE, {
   quick: { type: 'boolean' },
   json: { type: 'string' },
+  svg: { type: 'string' },
   only: { type: 'string' },
 })
 
@@ -48,6 +54,9 @@ interface MeasuredRow extends BenchRow {
   /** Share of the CPU time that other machines took while the section ran; null if unknown. */
   readonly stolen: number | null
 }
+
+/** Half an hour, and thirty gigabytes of disk. */
+const LONG = 'long'
 
 interface Section {
   readonly name: string
@@ -67,6 +76,7 @@ const withWarehouse = (
 })
 
 const { quick = false } = values
+const svg = values.svg === undefined ? null : fileToWrite('--svg', values.svg)
 const json = values.json === undefined ? null : fileToWrite('--json', values.json)
 const sections: readonly Section[] = [
   withWarehouse('load', (warehouse) => benchLoad(warehouse, patientSample, quick ? 20_000 : 100_000)),
@@ -76,11 +86,18 @@ const sections: readonly Section[] = [
     const rows = await benchLoad(warehouse, responseSample, records)
     return [...rows, ...(await benchMemory(warehouse, responses, records))]
   }),
+  withWarehouse('erasure', (warehouse) => benchErasure(warehouse, quick ? 20_000 : 100_000)),
   withWarehouse('exports', (warehouse) => benchExports(warehouse, quick ? 5_000 : 30_000)),
   withWarehouse('drain', (warehouse) => benchDrain(warehouse, quick ? 20_000 : 220_000)),
   withWarehouse('mixture', (warehouse) => benchMixture(warehouse, quick ? 10_000 : 60_000)),
   withWarehouse('teams', (warehouse) => benchTeams(warehouse, quick ? 600 : 2_000)),
   withWarehouse('ingest', (warehouse) => benchIngest(warehouse, quick ? 10_000 : 30_000)),
+  withWarehouse('days', (warehouse) =>
+    benchDays(
+      warehouse,
+      quick ? { inDay: 200_000, dropped: 200_000 } : { inDay: 3_000_000, dropped: 2_000_000 },
+    ),
+  ),
   withWarehouse('memory', (warehouse) => benchMemory(warehouse, patients, quick ? 100_000 : 1_000_000)),
   withWarehouse('analytics', (warehouse) => benchAnalytics(warehouse, quick ? 20_000 : 200_000)),
   withWarehouse('console', (warehouse) => {
@@ -88,11 +105,13 @@ const sections: readonly Section[] = [
     return benchConsole(warehouse, quick ? [million] : [million, { records: 10_000_000, teams: 100, aim: 1 }])
   }),
   { name: 'emulator', measure: () => benchEmulator(quick ? 20 : 100) },
+  withWarehouse(LONG, (warehouse) => benchMemory(warehouse, patients, quick ? 1_000_000 : 10_000_000)),
   { name: 'rate', measure: () => benchRate({ seconds: quick ? 5 : 20 }) },
 ]
 
 const names = sections.map(({ name }) => name)
-const wanted = values.only === undefined ? names : someOf('--only', values.only, names)
+const wanted =
+  values.only === undefined ? names.filter((name) => name !== LONG) : someOf('--only', values.only, names)
 
 const rows: MeasuredRow[] = []
 /** Results of other sections are printed all the same. */
@@ -128,9 +147,30 @@ const lines = rows.map((row) => [
 ])
 process.stdout.write(`${machine}\n\n${table([head, ...lines])}`)
 for (const sentence of refused) process.stderr.write(`${sentence}\n`)
+if (svg !== null)
+  writeFileSync(svg, plotSvg({ ...growthOf(rows), title: 'Figures by the number of records' }))
 if (json !== null) writeFileSync(json, `${JSON.stringify({ machine, rows, refused }, null, 2)}\n`)
 process.exitCode = refused.length === 0 ? 0 : 1
 
 function rounded(value: number): number {
   return value >= 100 ? Math.round(value) : Number(value.toPrecision(3))
+}
+
+/** One panel a kind of figure, one line a stream; the base size is the floor of each row. */
+function growthOf(measured: readonly BenchRow[]): Pick<Plot, 'xTitle' | 'isLogX' | 'panels'> {
+  const panels = new Map<string, Map<string, [number, number][]>>()
+  for (const { plotted, figure, floor } of measured) {
+    if (plotted === undefined) continue
+    const lines = panels.get(plotted.panel) ?? new Map<string, [number, number][]>()
+    const points = lines.get(plotted.line) ?? [[plotted.few, floor]]
+    panels.set(plotted.panel, lines.set(plotted.line, [...points, [plotted.records, figure]]))
+  }
+  return {
+    xTitle: 'records',
+    isLogX: true,
+    panels: [...panels].map(([title, lines]) => ({
+      title,
+      lines: [...lines].map(([name, points]) => ({ name, points: points.toSorted(([a], [b]) => a - b) })),
+    })),
+  }
 }
