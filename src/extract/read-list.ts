@@ -99,6 +99,7 @@ export async function scanUntilStable(
     const mode = straight ? 'straight' : 'skip-unchanged'
     const last = await scanStream(source, session, mode, {
       everySummary: options.window.full || !options.migrated,
+      known: options.migrated && !options.dry,
       ...request,
     })
     all.push(last)

@@ -4,14 +4,14 @@
  */
 import pino from 'pino'
 import type { Client } from '../../src/api/client.ts'
-import type { Page, Scan, ScanOutcome } from '../../src/api/paging/pages.ts'
+import type { Page, PagesOptions, Scan, ScanOutcome } from '../../src/api/paging/pages.ts'
 import { pathsWith } from '../../src/api/paths.ts'
 import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { isObject, parseJson } from '../../src/core/json.ts'
+import { parseEntries } from '../../src/core/raw-entries.ts'
 import { noFailedFetches } from '../../src/extract/conflicts/fetch-by-id.ts'
 import { readList } from '../../src/extract/read-list.ts'
-import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import { emptyTally, type Tally } from '../../src/extract/source.ts'
 import { loadBatch } from '../../src/load/load.ts'
 import { openLoaders } from '../../src/load/loaders.ts'
@@ -50,17 +50,19 @@ export async function runRoad(
     failedFetches: noFailedFetches(),
     onProgress: () => {},
   }
-  await readList(source, session, { allowMassDelete: false, dry: false, migrated: true, window: EVERYTHING })
+  const window = { lookbackDays: 2, sweepDays: 7, full: false, since: null }
+  await readList(source, session, { allowMassDelete: false, dry: false, migrated: true, window })
   return tally
 }
 
 function bytesClient(pageAt: (page: number) => Buffer, pages: number, total: number): Client {
   const outcome: ScanOutcome = { complete: true, stable: true, count: total, pages, records: total }
-  async function* scan(): AsyncGenerator<Page, ScanOutcome, undefined> {
+  async function* scan({ read }: PagesOptions): AsyncGenerator<Page, ScanOutcome, undefined> {
     for (let at = 0; at < pages; at++) {
       const startedAt = systemClock.now()
-      const { value, invalidUtf8 } = parseJson(pageAt(at))
-      const records = isObject(value) && Array.isArray(value.results) ? value.results : []
+      const { value, invalidUtf8 } = (read ? parseEntries : parseJson)(pageAt(at))
+      const entries = isObject(value) && Array.isArray(value.results) ? value.results : []
+      const records = read ? await read(at + 1, entries) : entries
       const times = { startedAt, receivedAt: systemClock.now(), serviceDate: null }
       yield { number: at + 1, records, count: total, ...times, invalidUtf8, last: at === pages - 1 }
     }
@@ -70,7 +72,7 @@ function bytesClient(pageAt: (page: number) => Buffer, pages: number, total: num
     apiVersion: 'v2.1',
     paths: pathsWith(),
     pathOf: ({ path }: { readonly path: string }) => path,
-    pages: () => Object.assign(scan(), { outcome }) as Scan,
+    pages: (_path: string, options: PagesOptions) => Object.assign(scan(options), { outcome }) as Scan,
   }
   return client as unknown as Client
 }

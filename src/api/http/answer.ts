@@ -5,6 +5,7 @@
  * from its `Date` header.
  */
 import { parseJson } from '../../core/json.ts'
+import { parseEntries } from '../../core/raw-entries.ts'
 import { type Failure, failureOfBody, failureOfRedirect, failureOfStatus } from './failures.ts'
 import type { Query } from './query.ts'
 import type { WireAnswer } from './wire.ts'
@@ -28,8 +29,8 @@ export interface RequestOptions {
   readonly read?: boolean
   /** True if the body names one resource by id, as a path with `{id}` does: a refusal dead-letters that resource. */
   readonly one?: boolean
-  /** `bytes` returns the body as received (a Uint8Array). */
-  readonly as?: 'json' | 'bytes'
+  /** `bytes` returns the body as received (a Uint8Array), `entries` lists with entries that are not parsed (`RawEntry`). */
+  readonly as?: 'json' | 'entries' | 'bytes'
   /** Replaces the path in logs and errors, where the path may identify a person. */
   readonly label?: string
   /** Called with the last unsuccessful answer, its body as bytes, before the call throws. */
@@ -69,7 +70,7 @@ export function outcomeOf(
   received: WireAnswer,
   path: string,
   one: boolean,
-  as: 'json' | 'bytes' = 'json',
+  as: 'json' | 'entries' | 'bytes' = 'json',
 ): ReadBody | Failure {
   const { status, body } = received
   if (status >= 300 && status < 400) {
@@ -79,7 +80,7 @@ export function outcomeOf(
   if (as === 'bytes') return { body, invalidUtf8: false }
   if (body.length === 0) return { body: null, invalidUtf8: false }
   try {
-    const { value, invalidUtf8 } = parseJson(body)
+    const { value, invalidUtf8 } = as === 'entries' ? parseEntries(body) : parseJson(body)
     return { body: value, invalidUtf8 }
   } catch (error) {
     const deep = error instanceof RangeError || (error as Error).message.includes('too deeply')

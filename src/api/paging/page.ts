@@ -53,6 +53,11 @@ export interface PagesOptions {
   readonly idsRepeat?: boolean
   /** Returns false for a record that does not satisfy the query: the service ignores the filter, and the scan ends. */
   readonly fits?: (record: unknown) => boolean
+  /**
+   * Reads the entries of a page, of which those that were cut out of its body are a `RawEntry`. A `SyntaxError` has the
+   * page requested again, and parsed as a whole. Without it, all entries are parsed.
+   */
+  readonly read?: (page: number, entries: readonly unknown[]) => Promise<readonly unknown[]>
   readonly meter?: Meter
   readonly signal?: AbortSignal
   readonly params?: { readonly [name: string]: string }

@@ -133,14 +133,16 @@ export interface MissingPage {
 async function fetchPage(
   client: Getter,
   path: string,
-  { params, meter, resource }: PagesOptions,
-  {
-    number,
-    query,
-    signal,
-  }: { readonly number: number; readonly query: string; readonly signal: AbortSignal },
+  { read, ...options }: PagesOptions,
+  request: { readonly number: number; readonly query: string; readonly signal: AbortSignal },
 ): Promise<FetchedPage | MissingPage> {
-  const call: RequestOptions = { query, signal, ...(params ? { params } : {}), ...(meter ? { meter } : {}) }
+  const { params, meter, resource } = options
+  const { number, query, signal } = request
+  const call: RequestOptions = {
+    ...{ query, signal, as: read ? 'entries' : 'json' },
+    ...(params ? { params } : {}),
+    ...(meter ? { meter } : {}),
+  }
   try {
     const answer = await client.get(path, call)
     const list = readList(answer.body, answer.headers, resource, path)
@@ -152,8 +154,11 @@ async function fetchPage(
         'Check INTAKE_BASE_URL and `paths` in the configuration.',
       )
     }
-    return { number, query, answer, list }
+    if (read === undefined) return { number, query, answer, list }
+    return { number, query, answer, list: { ...list, records: await read(number, list.records) } }
   } catch (error) {
+    // An entry is not JSON: the answer is judged as a whole, and requested again as any other that broke off.
+    if (error instanceof SyntaxError) return await fetchPage(client, path, options, request)
     const vanished = error instanceof ApiError && number > 1 && (error.status === 404 || error.status === 400)
     if (vanished) return { number, missing: true }
     throw error
@@ -169,8 +174,9 @@ async function fetchPage(
 function fingerprintOf(records: readonly unknown[], idsRepeat = false): string {
   const marks = records.map((record) => {
     const id = isObject(record) && !idsRepeat ? (record.id ?? record.uid) : undefined
-    if (typeof id === 'string') return `s${id}`
-    if (typeof id === 'number' || isLosslessNumber(id)) return `n${id}`
+    // A number is the same id as its text.
+    if (typeof id === 'string' || typeof id === 'number') return `s${id}`
+    if (isLosslessNumber(id)) return `n${id}`
     return `r${JSON.stringify(record)}`
   })
   return createHash('sha256').update(JSON.stringify(marks)).digest('base64').slice(0, 22)

@@ -9,9 +9,9 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
 import type { LoadMode } from '../../load/load.ts'
-import { withoutUnchanged } from '../../load/merge/skip-unchanged.ts'
+import { type HashedRecord, placesChanged, withoutUnchanged } from '../../load/merge/skip-unchanged.ts'
 import { openLines } from '../../normalize/lines.ts'
-import type { DeadLetter } from '../../normalize/read-record.ts'
+import type { DeadLetter, ReadRecord } from '../../normalize/read-record.ts'
 import type { Source } from '../source.ts'
 
 /** Records and bytes of a batch: enough that a transaction's fixed cost is negligible, few enough for the memory. */
@@ -26,6 +26,11 @@ export const RECORDS_PER_TURN = 20
 
 export interface Batcher {
   add(envelopes: readonly Envelope[], deadLetters: readonly DeadLetter[]): Promise<void>
+  /** Skips entries whose records are stored as they are, and adds the others as `read` reads them. */
+  addKnown<Entry extends HashedRecord>(
+    entries: readonly Entry[],
+    read: (entry: Entry) => ReadRecord,
+  ): Promise<void>
   /**
    * Loads the remaining records and waits for all batches. Returns the ids whose incoming state lost to different
    * content.
@@ -67,6 +72,18 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
         await gather(changed)
       }),
     )
+  }
+
+  async function readChanged<Entry extends HashedRecord>(
+    entries: readonly Entry[],
+    read: (entry: Entry) => ReadRecord,
+  ): Promise<void> {
+    const places = await loaders.run((session) => placesChanged(session, stream, taken.teamId, entries))
+    tally.unchanged += entries.length - places.length
+    const reads = places.map((place) => read(entries[place]!))
+    deadLetters.push(...reads.flatMap((each) => (each.kind === 'dead' ? each.deadLetter : [])))
+    const envelopes = reads.flatMap((each) => (each.kind === 'record' ? each.envelope : []))
+    if (envelopes.length > 0) skipUnchanged(envelopes)
   }
 
   async function gather(added: readonly Envelope[]): Promise<void> {
@@ -112,6 +129,11 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
       deadLetters.push(...addedDeadLetters)
       if (mode === 'skip-unchanged' && added.length > 0) skipUnchanged(added)
       else await gather(added)
+    },
+    async addKnown(entries, read) {
+      await loaders.ready()
+      if (failure !== null) throw failure.error
+      if (entries.length > 0) run(readChanged(entries, read))
     },
     async finish() {
       await settle()

@@ -9,7 +9,6 @@
  * ids seen; for a log, when it read as many entries as were counted when it began. A scan that is not stable has lost
  * nothing: the records that it read are loaded, and it is to be repeated.
  */
-import { setImmediate } from 'node:timers/promises'
 import type { Page, PagesOptions } from '../../api/paging/pages.ts'
 import { type Envelope, FUTURE_TOLERANCE_SECONDS } from '../../core/envelope.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
@@ -18,7 +17,8 @@ import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-
 import type { Session } from '../../warehouse/connect.ts'
 import { fetchForRun } from '../conflicts/fetch-by-id.ts'
 import type { Source } from '../source.ts'
-import { type Batcher, type BatchMode, openBatcher, RECORDS_PER_TURN } from './batcher.ts'
+import { type Batcher, type BatchMode, openBatcher } from './batcher.ts'
+import { type KnownEntry, openKnownEntries, readPage } from './known-entries.ts'
 import { openSeenIds, type Place, type SeenIds } from './seen-ids.ts'
 
 export interface ScanReport {
@@ -51,6 +51,8 @@ export interface ScanRequest {
   readonly satisfies?: (payload: JsonObject) => boolean
   /** Fetch every record that the list summarises, whether its summary changed or not. */
   readonly everySummary?: boolean
+  /** Note the entries of the list by their bytes, and recognize them unless `everySummary`; not for dated entries. */
+  readonly known?: boolean
 }
 
 export async function scanStream(
@@ -69,16 +71,25 @@ export async function scanStream(
   let newest: Instant | null = null
   const resource = stream.listedAs ?? stream.name
   const idsRepeat = stream.entryAt !== undefined
+  const everySummary = request.everySummary === true
+  const isKnowable = request.known === true && !idsRepeat && dated === undefined && satisfies === undefined
+  const recall = mode === 'skip-unchanged' && !everySummary
+  const known = isKnowable ? await openKnownEntries(source, session, { recall }) : null
   const options: PagesOptions = {
     ...{ resource, meter, signal, idsRepeat },
+    ...(known === null ? {} : { read: known.read }),
     ...(query === undefined ? {} : { query }),
     ...(satisfies === undefined ? {} : { fits: (record) => !isObject(record) || satisfies(record) }),
   }
   const pages = client.pages(client.pathOf(stream.list!), options)
   for await (const page of pages) {
     serviceClock.sample(page)
-    const entries = await readPage(source, page)
+    const reading = readingOf(source, page)
+    const reads = await readPage(page, reading)
+    const entries = reads.filter((read) => read !== null)
+    const recognized = page.records.filter((_, index) => reads[index] === null) as KnownEntry[]
     unkeyed += noteIds(entries, seenIds)
+    for (const { id } of recognized) seenIds.add(id)
     tally.fetched += page.records.length
     Object.assign(source.step, { phase: 'fetch', pages: source.step.pages + 1, expected: page.count })
     source.onProgress({ fetched: tally.fetched - fetchedBefore, expected: page.count })
@@ -86,13 +97,16 @@ export async function scanStream(
       const present = microsOf(serviceClock.observedAt(page.receivedAt) as Instant)
       newest = latest(entries, dated, instantOf(present + FUTURE_TOLERANCE_SECONDS * 1_000_000), newest)
     }
-    await loadEntries(source, batcher, seenIds, entries, request.everySummary === true)
+    await batcher.addKnown(recognized, (entry) => readRecord(entry.raw.parse(), reading))
+    await loadEntries(source, batcher, seenIds, entries, everySummary)
+    await known?.note(page, reads)
     await seenIds.flushIfFull()
   }
   source.step.phase = 'merge'
   // Two states of a repeated record may have been loaded in either order, one of them skipped as unchanged.
   const conflicting = [...(await batcher.finish()), ...(await seenIds.repeated())]
   const { complete, stable, count, records: listed, reason } = pages.outcome
+  await known?.keep(complete ? pages.outcome.pages : null)
   const startedAt = serviceClock.observedAt(begunAt) as Instant
   const distinct = (await seenIds.count()) + unkeyed
   const stopped = reason === 'filter_ignored'
@@ -106,21 +120,14 @@ export async function scanStream(
   return { ...report, stable: true, reason: null }
 }
 
-async function readPage(source: Source, page: Page): Promise<readonly ReadRecord[]> {
-  const { stream, taken, serviceClock } = source
-  const reading: Reading = {
+function readingOf({ stream, taken, serviceClock }: Source, page: Page): Reading {
+  return {
     teamId: taken.teamId,
     stream,
     origin: `run:${taken.runId} page:${page.number}`,
     observedAt: serviceClock.observedAt(page.startedAt) as Instant,
     invalidUtf8: page.invalidUtf8,
   }
-  const entries: ReadRecord[] = []
-  for (const value of page.records) {
-    if (entries.length % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
-    entries.push(readRecord(value, reading))
-  }
-  return entries
 }
 
 /** Adds every id to the seen ids and returns the number of entries without one. */

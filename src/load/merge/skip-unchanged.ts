@@ -65,6 +65,10 @@ function after(before: Instant, envelope: Envelope): Envelope {
   return { ...envelope, observedAt, version }
 }
 
+const ANY_PENDING = `
+  select min(record_id) is not null as pending from intake_raw.inbox
+  where status = 'pending' and team_id = $1 and source = $2`
+
 /**
  * Looks up each id by key, where the team has pending events of the source at all: for a join the planner might read all
  * pending events.
@@ -91,6 +95,12 @@ async function idsInInbox(
   ids: readonly string[],
 ): Promise<readonly string[]> {
   if (source === undefined) return []
+  const any = await client.query<{ pending: boolean }>({
+    name: 'pending events of a source',
+    text: ANY_PENDING,
+    values: [teamId, source],
+  })
+  if (!any.rows[0]!.pending) return []
   const { rows } = await client.query<{ id: string }>({
     name: 'pending events of records',
     text: PENDING_OF_RECORDS,
@@ -98,6 +108,47 @@ async function idsInInbox(
   })
   return rows.map(({ id }) => id)
 }
+
+/** A record with the content hash of the state that was read. */
+export interface HashedRecord {
+  readonly id: string
+  readonly hash: string
+}
+
+/** The records of `records`, as their places, that are not stored with their hash, or have a pending event. */
+export async function placesChanged(
+  session: Session,
+  stream: Stream,
+  teamId: number,
+  records: readonly HashedRecord[],
+): Promise<readonly number[]> {
+  const ids = records.map(({ id }) => id)
+  const pending = await idsInInbox(session, stream, teamId, ids)
+  // One text and one string of bytes: Postgres takes longer to read an array.
+  const { rows } = await session.client.query<{ place: number }>({
+    name: 'records with these hashes',
+    text: WITH_OTHER_HASHES,
+    values: [
+      teamId,
+      stream.name,
+      ids.join('\n'),
+      Buffer.from(records.map(({ hash }) => hash).join(''), 'hex'),
+      pending,
+    ],
+  })
+  return rows.map(({ place }) => place - 1)
+}
+
+const WITH_OTHER_HASHES = `
+  select incoming.place::int as place
+  from unnest(string_to_array($3, E'\\n')) with ordinality as incoming (id, place)
+  left join lateral (
+    select hash from intake_raw.records stored
+    where team_id = $1 and stream = $2 and stored.id = incoming.id and not deleted
+    offset 0
+  ) current on true
+  where current.hash is distinct from substring($4::bytea from (incoming.place * 16 - 15)::int for 16)
+    or incoming.id = any ($5::text[])`
 
 export interface StoredVersion {
   readonly version: Instant

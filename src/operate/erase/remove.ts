@@ -1,7 +1,7 @@
 /**
  * Removes a patient's records from every table except those of exports, in the caller's transaction.
  *
- * Invariant: removes rows and children, payloads and history, list entries, events, dead letters, refetches, and ids in
+ * Invariant: removes rows and children, payloads and history, list entries, known pages, events, dead letters, refetches, and ids in
  * verifications. Rows are deleted in the order of their keys.
  */
 import { type Kysely, sql } from 'kysely'
@@ -60,6 +60,11 @@ export async function removeRecords(
         db,
       )
     }
+    await sql`
+      delete from intake_raw.known_pages
+      where team_id = ${teamId} and stream = ${name} and string_to_array(ids, E'\n') && ${[...all]}::text[]`.execute(
+      db,
+    )
     await removeFromVerifications(db, teamId, name, all)
     removed.deadLetters += await affected(
       sql`

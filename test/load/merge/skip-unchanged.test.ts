@@ -3,7 +3,11 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { Envelope } from '../../../src/core/envelope.ts'
 import { type Instant, instantOf } from '../../../src/core/time.ts'
-import { PENDING_OF_RECORDS, withoutUnchanged } from '../../../src/load/merge/skip-unchanged.ts'
+import {
+  PENDING_OF_RECORDS,
+  placesChanged,
+  withoutUnchanged,
+} from '../../../src/load/merge/skip-unchanged.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { forms } from '../../../src/streams/forms.ts'
 import { patients } from '../../../src/streams/patients.ts'
@@ -46,6 +50,21 @@ test('an unchanged record is loaded again while an event of it is pending, and s
   expect(await page([seen('p1', 5), seen('p2', 5)])).toEqual(['p1'])
   await scene.drain()
   expect(await page([seen('p1', 6), seen('p2', 6)])).toEqual([])
+})
+
+test('a record is as it was read only with the same hash, not deleted, in its team, and without a pending event', async () => {
+  const ids = ['p1', 'p2', "p'3", 'p4', 'p5']
+  await load(ids.slice(0, 4).map((id) => seen(id, 1)))
+  const known = ids.map((id) => ({ id, hash: seen(id, 5).content!.hash }))
+  const places = (teamId = scene.teamId) => placesChanged(scene.session, patients, teamId, known)
+  expect(await places()).toEqual([4])
+  expect(await places(await teamIdOf(scene.session.db, 'other'))).toEqual([0, 1, 2, 3, 4])
+  await scene.store([patientEvent('p2', 2)])
+  expect(await places()).toEqual([1, 4])
+  await scene.drain()
+  await load([seen("p'3", 6, 'Third')])
+  await scene.rows(`update intake_raw.records set deleted = true, payload = null where id = 'p4'`)
+  expect((await places()).filter((place) => place > 1)).toEqual([2, 3, 4])
 })
 
 test('an event sent before a page was read does not undo it, whichever is loaded first', async () => {

@@ -1,0 +1,147 @@
+/**
+ * What the entries of each page of a list were, by their bytes, as stored in `intake_raw.known_pages`.
+ *
+ * Invariant: a scan finds the rows of the last one until it ends, and its own replace them then. Erased records are not
+ * stored.
+ */
+import { sql } from 'kysely'
+import { type Instant, parseInstant } from '../../core/time.ts'
+import { erasedAmong, openErasures } from '../../load/erasures.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import type { Source } from '../source.ts'
+
+/** Hex digits of a hash. */
+export const DIGITS = 32
+
+/** The hash at a place, of hashes one after the other. */
+export const part = (hashes: string, at: number) => hashes.slice(at * DIGITS, (at + 1) * DIGITS)
+
+export interface NotedPage {
+  readonly page: number
+  readonly ids: readonly string[]
+  /** Hashes in hex, one after the other. */
+  readonly bytes: string
+  readonly hashes: string
+  readonly updatedTo: Instant | null
+}
+
+export interface KnownPage extends NotedPage {
+  /** Places by the hash of the bytes. */
+  readonly places: ReadonlyMap<string, number>
+}
+
+export interface KnownPages {
+  /** By page, the hash of its first entry. */
+  readonly firsts: ReadonlyMap<number, string>
+  load(pages: readonly number[]): Promise<readonly KnownPage[]>
+  store(pages: readonly NotedPage[]): Promise<void>
+  /** Replaces rows by those that were stored, and removes those above `pages`, the length of the list if it is known. */
+  settle(pages: number | null): Promise<void>
+  /** Forgets the pages stored since with a record that is not stored, as one that was found to be of an erased patient. */
+  forgetUnstored(): Promise<void>
+}
+
+const NO_LIMIT = 2 ** 31 - 1
+
+/** `recall`: false if nothing is to be loaded. */
+export async function openKnownPages(
+  { stream, taken, loaders }: Source,
+  { db }: Session,
+  { reader, recall }: { readonly reader: string; readonly recall: boolean },
+): Promise<KnownPages> {
+  const { teamId } = taken
+  const own = sql`team_id = ${teamId} and stream = ${stream.name}`
+
+  async function settle(pages: number | null): Promise<void> {
+    await sql`
+      delete from intake_raw.known_pages old
+      where ${own} and not is_next and (page > ${pages ?? NO_LIMIT} or exists (
+        select from intake_raw.known_pages new
+        where (new.team_id, new.stream, new.is_next, new.page) = (old.team_id, old.stream, true, old.page)
+      ))`.execute(db)
+    await sql`update intake_raw.known_pages set is_next = false where ${own} and is_next`.execute(db)
+  }
+
+  // Of a scan that was killed.
+  await settle(null)
+  const { rows: heads } = recall
+    ? await sql<{ page: number; first: string }>`
+        select page, encode(substring(bytes for ${DIGITS / 2}), 'hex') as first from intake_raw.known_pages
+        where ${own} and reader = ${reader}`.execute(db)
+    : { rows: [] }
+
+  return {
+    firsts: new Map(heads.map(({ page, first }) => [page, first])),
+    settle,
+    async forgetUnstored() {
+      await sql`
+        delete from intake_raw.known_pages
+        where ${own} and is_next and exists (
+          select from unnest(string_to_array(ids, E'\n')) as listed (id)
+          left join lateral (
+            select true as is_stored from intake_raw.records stored
+            where stored.team_id = ${teamId} and stored.stream = ${stream.name} and stored.id = listed.id
+            offset 0
+          ) stored on true
+          where is_stored is null
+        )`.execute(db)
+    },
+    async load(pages) {
+      if (pages.length === 0) return []
+      // Not on the session of the scan: pages are read at the same time.
+      const { rows } = await loaders.run((loader) =>
+        sql<Row>`
+          select page, ids, bytes, hashes, to_char(updated_to, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as updated
+          from intake_raw.known_pages
+          where ${own} and not is_next and page = any(${[...pages]}::int[])`.execute(loader.db),
+      )
+      return rows.map(({ page, ids, bytes, hashes, updated }) => {
+        const keys = bytes.toString('hex')
+        const list = ids === '' ? [] : ids.split('\n')
+        const places = new Map(list.map((_, at) => [part(keys, at), at]))
+        const updatedTo = updated === null ? null : parseInstant(updated)
+        return { page, ids: list, bytes: keys, hashes: hashes.toString('hex'), updatedTo, places }
+      })
+    },
+    store: (pages) =>
+      loaders.run(({ db }) =>
+        db.transaction().execute(async (transaction) => {
+          const erasures = await openErasures(transaction, teamId)
+          const hashOf = (id: string) => erasures!.hashOf({ stream: stream.name, id })
+          const hashes = erasures === null ? [] : pages.flatMap(({ ids }) => ids.map(hashOf))
+          const erased = await erasedAmong(transaction, hashes)
+          const kept =
+            erased.size === 0 ? pages : pages.map((page) => without(page, (id) => erased.has(hashOf(id))))
+          const of = (column: (page: NotedPage) => unknown) => kept.map(column)
+          await sql`
+            insert into intake_raw.known_pages (team_id, stream, is_next, page, reader, updated_to, ids, bytes, hashes)
+            select ${teamId}, ${stream.name}, true, page, ${reader}, updated_to, ids, decode(bytes, 'hex'),
+              decode(hashes, 'hex')
+            from unnest(${of(({ page }) => page)}::int[], ${of(({ updatedTo }) => updatedTo)}::timestamptz[],
+              ${of(({ ids }) => ids.join('\n'))}::text[], ${of(({ bytes }) => bytes)}::text[],
+              ${of(({ hashes }) => hashes)}::text[]) as noted (page, updated_to, ids, bytes, hashes)
+            on conflict (team_id, stream, is_next, page) do update set reader = excluded.reader,
+              updated_to = excluded.updated_to, ids = excluded.ids, bytes = excluded.bytes,
+              hashes = excluded.hashes`.execute(transaction)
+        }),
+      ),
+  }
+}
+
+interface Row {
+  readonly page: number
+  readonly ids: string
+  readonly bytes: Buffer
+  readonly hashes: Buffer
+  readonly updated: string | null
+}
+
+function without(page: NotedPage, isErased: (id: string) => boolean): NotedPage {
+  const kept = page.ids.flatMap((id, at) => (isErased(id) ? [] : [at]))
+  return {
+    ...page,
+    ids: kept.map((at) => page.ids[at]!),
+    bytes: kept.map((at) => part(page.bytes, at)).join(''),
+    hashes: kept.map((at) => part(page.hashes, at)).join(''),
+  }
+}
