@@ -54,7 +54,7 @@ export interface PagesOptions {
   /** Returns false for a record that does not satisfy the query: the service ignores the filter, and the scan ends. */
   readonly fits?: (record: unknown) => boolean
   /**
-   * Reads the entries of a page, of which those that were cut out of its body are a `RawEntry`. A `SyntaxError` has the
+   * Reads the entries of a page; those that were cut out of its body are a `RawEntry` each. A `SyntaxError` has the
    * page requested again, and parsed as a whole. Without it, all entries are parsed.
    */
   readonly read?: (page: number, entries: readonly unknown[]) => Promise<readonly unknown[]>

@@ -67,7 +67,7 @@ export async function openKnownEntries(
   const stored = await openKnownPages(source, session, { reader, recall })
   /** Pages by their first entry: where entries were added or removed, the others moved. */
   const firsts = new Map([...stored.firsts].map(([page, first]) => [first, page]))
-  /** What is stored of the pages that are being read. */
+  /** Stored hashes of the pages that are being read. */
   const before = new Map<number, string>()
 
   async function send(): Promise<void> {
@@ -81,7 +81,7 @@ export async function openKnownEntries(
 
   const last = Math.max(...stored.firsts.keys())
 
-  /** The page itself, or the last one, and those of which it now contains the beginning or the end. */
+  /** The page itself, or the last one, and those whose beginning or end it now contains. */
   function pagesAround(page: number, keys: readonly (string | null)[]): readonly number[] {
     const near = new Set([Math.min(page, last)])
     for (const key of keys) {
