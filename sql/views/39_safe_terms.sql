@@ -1,12 +1,14 @@
 -- An age as of today: the years since it was chosen are added, as they are to numbers. Open ends ("65 or older") have no
 -- upper limit of their own; "under 18" begins at 0.
 create or replace function intake_raw.safe_age(choice text, years int) returns text language sql immutable parallel safe
-  return case
-    when choice !~ '(^|[^0-9])[0-9]{1,3}([^0-9]|$)' then choice
-    when choice !~* '^\s*(<|≤|under|below|less|younger|up to)'
-      and substring(choice from '(?:^|[^0-9])([0-9]{1,3})(?:[^0-9]|$)')::int + coalesce(years, 0) >= 90 then '90+'
-    when substring(choice from '.*(?:^|[^0-9])([0-9]{1,3})(?:[^0-9]|$)')::int + years < 90 then choice
-  end;
+  return (
+    select case
+        when count(*) = 0 then choice
+        when choice !~* '^\s*(<|≤|under|below|less|younger|up to)' and min(age) + coalesce(years, 0) >= 90 then '90+'
+        when max(age) + years < 90 then choice
+      end
+    from (select own[1]::int as age from regexp_matches(choice, '[0-9]+', 'g') as own where length(own[1]) < 4) ages
+  );
 comment on function intake_raw.safe_age(text, int) is 'A choice of ages that was given so many years ago: 90+ where all who gave it are 90 or older by now; null where some may be, or nobody knows when it was given.';
 
 -- A choice as it may be shown when it is given: in a question of ages 90+ is one; none with an e-mail or social security

@@ -34,8 +34,8 @@ const YEARS_SINCE = `(${THIS_YEAR} - coalesce(to_jsonb(own) ->> 'submitted_year'
 const IDENTIFIES = `v::text ~* '[a-z0-9._-]+@[a-z0-9-]+[.][a-z]' or v::text ~ '(^|[^0-9-])[0-9]{3}-[0-9]{2}-[0-9]{4}([^0-9-]|$)'`
 
 /** What somebody may decide to show. */
-const LOCATES = `v ~ '(^|[^0-9])[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{2,4}([^0-9]|$)' or v ~ '(^|[^0-9])[0-9]{4}-[0-9]{1,2}(-[0-9]{1,2})?([^0-9]|$)'
-    or v ~* '(jan|febr?)uary|march|april|august|(sept|nov|dec)ember|october' or v ~ '(^|[^0-9,.])[0-9]{5}([^0-9]|$)'
+const LOCATES = `v ~ '(^|[^0-9])[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{2,4}([^0-9]|$)' or v ~ '(^|[^0-9])[12][0-9]{3}-(0?[1-9]|1[0-2])(-[0-9]{1,2})?([^0-9]|$)'
+    or v ~* '(^|[^a-z])((jan|febr)uary|march|april|august|(sept|nov|dec)ember|october)([^a-z]|$)' or v ~ '(^|[^0-9,.])[0-9]{5}([^0-9]|$)'
     or substring(v from '(?:^|[^0-9])(1[89][0-9]{2})([^0-9]|$)')::int <= ${THIS_YEAR} - 90
     or (own).question_text ~* '(^|[^a-z])(city|town|village|county|zip|zip ?code|postal code)([^a-z]|$)'`
 

@@ -558,14 +558,40 @@ describe('a number, a date or a text', () => {
       `select array(select intake_raw.safe_age(choice, years) from unnest($1::text[], $2::int[]) as own (choice, years)) as ages,
          array(select choice from unnest($3::text[]) as choice where intake_raw.safe_choice(choice, false, false, false) is not null) as choices`,
       [
-        ['85-89', '85-89', '88', '65 or older', '85+', 'Under 18', 'Under 95', 'Unknown', '40-49', '95'],
-        [0, 3, 3, 3, 6, 9, 0, 0, null, null],
+        [
+          '85-89',
+          '85-89',
+          '88',
+          '65 or older',
+          '85+',
+          'Under 18',
+          'Under 95',
+          'Unknown',
+          '40-49',
+          '95',
+          '85-99 (4)',
+          '2019',
+        ],
+        [0, 3, 3, 3, 6, 9, 0, 0, null, null, 0, 0],
         [...IDENTIFYING, ...HARMLESS],
       ],
     )
     expect(shown).toEqual([
       {
-        ages: ['85-89', null, '90+', '65 or older', '90+', 'Under 18', null, 'Unknown', null, '90+'],
+        ages: [
+          '85-89',
+          null,
+          '90+',
+          '65 or older',
+          '90+',
+          'Under 18',
+          null,
+          'Unknown',
+          null,
+          '90+',
+          null,
+          '2019',
+        ],
         choices: HARMLESS,
       },
     ])
