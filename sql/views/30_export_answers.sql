@@ -18,40 +18,34 @@ select c.team_id, c.export_id, e.form_id, f.name as form, c.row_number, c.positi
   end as value_boolean,
   case when own.shows = 'everything' and read.year::int > extract(year from (now() at time zone 'UTC')::date) - 90 then read.year::int end as value_year,
   case when own.shows = 'everything' and q.kind <> 'date' and read.year is null then c.value end as value_text,
-  r.response_id
-from intake.export_cells c
-join intake.exports e on e.team_id = c.team_id and e.id = c.export_id
-join (
-  -- Grouped by row, although each is one: a response is then looked for once per row and not per cell, and only if asked for.
-  select given.team_id, given.export_id, given.row_number, given.client_id, given.sent_at, given.completed_at, given.archived,
-    min(answered.id) as response_id
-  from intake.export_rows given
-  join intake.exports of on of.team_id = given.team_id and of.id = given.export_id
-  cross join lateral (
-    select exists (select from intake.patients own where own.team_id = given.team_id and own.id = given.client_id) as is_named
+  answered.response_id
+from intake.export_rows r
+join intake.exports e on e.team_id = r.team_id and e.id = r.export_id
+left join lateral (
+  -- Once per row, before its cells are joined; not at all if nobody asks for the response.
+  select min(found.id) as response_id
+  from (
+    select exists (select from intake.patients own where own.team_id = r.team_id and own.id = r.client_id) as is_named
   ) other
-  left join lateral (
-    select min(found.id) as id
-    from (
-      select x.id
-      from intake.responses x
-      left join intake.patients p on p.team_id = x.team_id and p.id = x.patient_id
-      where x.team_id = given.team_id and x.form_id = of.form_id and x.submitted_at = given.completed_at
-        and x.is_skipped is not true and x._deleted_at is null
-        and (x.patient_id = given.client_id or not other.is_named and (p.external_id = given.client_id or (
-          given.email <> '' and lower(p.email) = lower(given.email) and lower(p.first_name) = lower(given.first_name)
-            and lower(p.last_name) = lower(given.last_name)
-        )))
-      union all
-      select x.id
-      from intake.responses x
-      where given.completed_at is null and x.team_id = given.team_id and x.patient_id = given.client_id and x.form_id = of.form_id
-        and x.submitted_at is null and x.is_skipped is not true and x._deleted_at is null
-    ) found
-    having count(*) = 1
-  ) answered on true
-  group by given.team_id, given.export_id, given.row_number
-) r on r.team_id = c.team_id and r.export_id = c.export_id and r.row_number = c.row_number
+  cross join lateral (
+    select x.id
+    from intake.responses x
+    left join intake.patients p on p.team_id = x.team_id and p.id = x.patient_id
+    where x.team_id = r.team_id and x.form_id = e.form_id and x.submitted_at = r.completed_at
+      and x.is_skipped is not true and x._deleted_at is null
+      and (x.patient_id = r.client_id or not other.is_named and (p.external_id = r.client_id or (
+        r.email <> '' and lower(p.email) = lower(r.email) and lower(p.first_name) = lower(r.first_name)
+          and lower(p.last_name) = lower(r.last_name)
+      )))
+    union all
+    select x.id
+    from intake.responses x
+    where r.completed_at is null and x.team_id = r.team_id and x.patient_id = r.client_id and x.form_id = e.form_id
+      and x.submitted_at is null and x.is_skipped is not true and x._deleted_at is null
+  ) found
+  having count(*) = 1
+) answered on true
+join intake.export_cells c on c.team_id = r.team_id and c.export_id = r.export_id and c.row_number = r.row_number
 cross join intake_ops.analytics_key k
 left join intake.export_columns h on h.team_id = c.team_id and h.export_id = c.export_id and h.position = c.position
 left join intake.forms f on f.team_id = e.team_id and f.id = e.form_id

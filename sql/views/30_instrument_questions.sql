@@ -1,13 +1,7 @@
 create or replace view intake_analytics.instrument_questions with (security_barrier = true) as
-select q.team_id, q.form_id, f.name as form, q.question_id, q.position, q.question_text, c.concept, i.instrument, i.item::int as item
-from intake_raw.question_terms q
-left join intake_raw.question_concepts c using (team_id, form_id, question_id)
-left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id
-join intake_ops.instrument_items i on case
-  when c.concept is null then intake_ops.plain_wording(q.question_text) = any (i.wordings)
-  else c.concept = i.instrument || '/' || i.item or c.concept = any (i.codes)
-end
-where q.kind = 'choice' and q.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
+select q.team_id, q.form_id, f.name as form, q.question_id, q.position, q.question_text, q.concept, q.instrument, q.item::int as item
+from intake_raw.instrument_terms q
+left join intake.forms f on f.team_id = q.team_id and f.id = q.form_id;
 
 comment on view intake_analytics.instrument_questions is 'The questions that are items of an instrument: by their concept, or without one by their text.';
 comment on column intake_analytics.instrument_questions.team_id is 'The team (intake_analytics.teams).';

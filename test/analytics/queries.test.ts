@@ -151,6 +151,22 @@ describe('the answer follows from the records', () => {
     expect(plan.filter((line) => / on taken/.test(line['QUERY PLAN'])).length).toBeLessThan(2)
   })
 
+  it('21 and 26: answers of an instrument and cells of exports are not compared each with each response', async () => {
+    await scene.query('analyze')
+    const planOf = async (text: string) =>
+      (await scene.query<{ 'QUERY PLAN': string }>(`explain ${text}`)).map((line) => line['QUERY PLAN'])
+    const cells = 'select * from intake_analytics.export_answers'
+    const [{ count }] = (await scene.query<{ count: number }>(`select count(*)::int from (${cells}) c`)) as [
+      { count: number },
+    ]
+    // A planner that expects one row reads all responses for each.
+    const expects = Number(/rows=(\d+)/.exec((await planOf(cells))[0]!)![1])
+    expect([expects > count / 10, expects < count * 10]).toEqual([true, true])
+    const joined = await planOf('select * from intake_analytics.scores')
+    expect(joined.some((line) => line.includes('Append'))).toBe(true)
+    expect(joined.filter((line) => /Join Filter.*response_id/.test(line))).toEqual([])
+  })
+
   it('13: ticks are those of the tables', async () => {
     const rows = await scene.query<Line>(
       `select count(*) filter (where a.value_boolean) as ticked, count(*) filter (where not a.value_boolean) as blank
