@@ -6,7 +6,7 @@ import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
 import type { Check } from '../../src/operate/doctor/check.ts'
-import { openScene, openWarehouse, type Scene } from '../e2e/support/scene.ts'
+import { connect, openScene, openWarehouse, type Scene } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 import { LARGE, noBrowser, openBrowser, openPage, reasonWithoutBrowser, SMALL } from './support/browser.ts'
 import { startConsole } from './support/console.ts'
@@ -120,6 +120,44 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
   /** Pages of one console at both sizes. */
   const openBoth = (link: () => string, expectedErrors = /status of 404/) =>
     Promise.all(VIEWS.map((view) => openPage(browser, link(), { ...view, expectedErrors })))
+
+  it.each(VIEWS)('loading: a page that is still read says so, at $viewport.width', async (view) => {
+    // Each page is visited once, so that its reading begins then: it waits for the lock for ten seconds.
+    await using console_ = await startConsole(scene.url, { checks: () => new Promise<never>(() => {}) })
+    const session = await connect(scene.url)
+    await session.query('begin')
+    await session.query('lock table intake.teams, intake.responses, intake_ops.runs in access exclusive mode')
+    // The first page is the overview.
+    const { page, inspect, close } = await openPage(browser, console_.link('ada', 'viewer'), {
+      ...view,
+      // A page that loads itself again when its reading has failed.
+      expectedErrors: /status of 503/,
+    })
+    const waiting = [
+      '/',
+      '/streams',
+      '/runs',
+      '/inbox',
+      '/dead-letters',
+      '/verify',
+      '/questions',
+      '/insights',
+    ]
+    const seen = []
+    try {
+      for (const path of [...waiting, '/health']) {
+        if (path !== '/') await page.goto(`${console_.url}${path}`, { waitUntil: 'domcontentloaded' })
+        const notice = page.locator('main[data-waits] .notice[role=status]')
+        seen.push([path, (await notice.count()) > 0])
+      }
+      await inspect()
+    } finally {
+      await session.query('rollback')
+      await session.end()
+    }
+    expect(seen).toEqual([...waiting, '/health'].map((path) => [path, true]))
+    await close()
+  })
 
   it('a run in progress, at both sizes', async () => {
     await using console_ = await startConsole(scene.url)
