@@ -27,8 +27,10 @@ export function blocksOf(heading: string): readonly string[] {
   return [...section.matchAll(/^```(?:sh|sql)\n([\s\S]*?)^```$/gm)].map(([, text]) => text!)
 }
 
-export function textOf(heading: string): string {
-  return readme.split(`## ${heading}\n`)[1]!.split('\n## ')[0]!.replace(/\s+/g, ' ')
+/** The text of a section, in one line unless `asOne` is false. */
+export function textOf(heading: string, asOne = true): string {
+  const section = readme.split(`## ${heading}\n`)[1]!.split('\n## ')[0]!
+  return asOne ? section.replace(/\s+/g, ' ') : section
 }
 
 let scripts = 0
