@@ -5,6 +5,8 @@ import { globalSetup, settings } from './vitest.config.ts'
 export default defineConfig({
   test: {
     ...settings,
+    // Tests of many cases at once share what the machine leaves them.
+    testTimeout: 600_000,
     maxWorkers: 2,
     globalSetup,
     include: ['test/**/*.long.test.ts'],
