@@ -180,6 +180,8 @@ it('during a serve and a backfill, the patient is erased from every table, and s
     .map((one) => one!.id)
   expect(await placesOf([patient, MARK, ...ids])).toEqual([])
 
+  // Messages of meanwhile are known from now on; once the service has no such patient, they name nobody.
+  expect((await scene.backfill('--full')).code).toBe(0)
   // A late event with an earlier state, the nightly run, and a replay bring nothing back.
   control.deletePatient(patient)
   await settled(scene)
