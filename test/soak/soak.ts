@@ -208,7 +208,7 @@ async function playYear(options: SoakOptions, serverUrl: string): Promise<Soak> 
       days: await daysOf(warehouse),
       oldestHistoryDays: await count(
         warehouse,
-        `select coalesce(extract(day from now() - min(superseded_at)), 0)::int as count from intake_raw.record_history`,
+        `select coalesce(extract(day from sim.now() - min(superseded_at)), 0)::int as count from intake_raw.record_history`,
       ),
     }
   } finally {
@@ -224,7 +224,7 @@ async function passTime(
   warehouse: pg.Client,
   { inboxDays, historyDays }: SoakOptions,
 ): Promise<void> {
-  const { rows } = await warehouse.query<{ at: Date }>('select now() as at')
+  const { rows } = await warehouse.query<{ at: Date }>('select sim.now() as at')
   const now = rows[0]!.at
   await keepInboxDays(url, { days: inboxDays, now })
   await removeSettledBodies(url, { days: inboxDays, now })
@@ -280,7 +280,7 @@ async function drained({ control }: Emulator, warehouse: pg.Client): Promise<voi
       warehouse,
       // Version 0.1 left pending events of teams that are not served here.
       `select ((select count(*) from intake_raw.inbox where status = 'pending' and team_id = own.team_id)
-         + (select count(*) from intake_ops.refetches where due_at <= now() and team_id = own.team_id))::int as count
+         + (select count(*) from intake_ops.refetches where due_at <= sim.now() and team_id = own.team_id))::int as count
        from intake.teams own where name = '${TEAM}'`,
     ))
   for (const deadline = Date.now() + 300_000; (await waiting()) > 0; await sleep(20))
