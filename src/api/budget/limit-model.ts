@@ -34,7 +34,10 @@ export interface Episode {
   pending: number
 }
 
-/** When the first request was sent, and when the first rejected request of the episode before, if there was one. */
+/**
+ * When the first request since a silence was sent, and when the first rejected request of the episode before, if there was
+ * one.
+ */
 export interface EpisodeBefore {
   readonly startedAt: number
   readonly since: number | undefined

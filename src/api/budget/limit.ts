@@ -19,6 +19,8 @@ const FIRST_IN_FLIGHT = 2
 const CAUTIOUS_REQUESTS = 100
 const LATER_IN_FLIGHT = 4
 const ACCEPTED_PER_IN_FLIGHT = 50
+/** After a silence this long, what was sent before it says nothing about the window of a first 429. */
+const SILENCE = 60 * SECOND
 
 /** One request in flight. */
 export interface Ticket {
@@ -32,6 +34,7 @@ export class Limit {
   readonly #model: LimitModel
   #inFlight = 0
   #accepted = 0
+  /** When the first request since a silence was sent. */
   #startedAt: number | null = null
   #pausedUntil = Number.NEGATIVE_INFINITY
   /** Rejections since the last accepted request, counting only requests sent after the previous rejection arrived; … */
@@ -81,7 +84,9 @@ export class Limit {
   }
 
   sent(now: number): Ticket {
-    this.#startedAt ??= now
+    const last = this.#sends.newest(1)
+    const isSilent = last !== undefined && now - last > SILENCE && this.#episode === null
+    if (isSilent || this.#startedAt === null) this.#startedAt = now
     this.#inFlight += 1
     this.#sends.add(now)
     const model = this.#model

@@ -243,6 +243,33 @@ describe('the model', () => {
     )
   })
 
+  test.each([
+    [1, 3 * 86_400, 5],
+    [1, 3_600, 5],
+    [30, 3 * 86_400, 70],
+    [30, 3_600, 70],
+  ])(
+    'with Retry-After %i after a silence of %i s is no limit of requests since the silence began',
+    (retryAfter, silence, most) => {
+      const limit = new Limit(4)
+      limit.accepted(limit.sent(0), 10_000)
+      const later = silence * 1_000_000
+      limit.accepted(limit.sent(later), later + 10_000)
+      limit.rejected(limit.sent(later + 20_000), later + 30_000, retryAfter * 1_000_000)
+      const sent: number[] = []
+      for (let now = later + 30_000; sent.length < 3; ) {
+        const wait = limit.wait(now)
+        now += wait
+        if (wait > 0) continue
+        limit.accepted(limit.sent(now), now + 10_000)
+        sent.push((now - later) / 1_000_000)
+      }
+      expect(sent[0]).toBeGreaterThanOrEqual(retryAfter)
+      // One request in each window of the length that Retry-After suggests.
+      expect(sent[2]! / 3).toBeLessThan(most)
+    },
+  )
+
   test('never stops for good: after any history of answers a request passes in time', () => {
     const step = fc.constantFrom('ok', 'lost', '429', '429 with wait')
     fc.assert(
