@@ -37,7 +37,8 @@ export function plotSvg({ title, xTitle, isLogX = false, panels }: Plot): string
   const marks = isLogX ? powersOfTen(from, to) : steps(from, to)
   const axis = marks.map((x) => text(place(x), bottom + 16, count(x), 'middle'))
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" font-family="sans-serif" font-size="11">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" font-family="sans-serif" font-size="11" role="img">`,
+    `<title>${escaped(title)}</title>`,
     `<rect width="${WIDTH}" height="${height}" fill="#ffffff"/>`,
     `<text x="${LEFT}" y="20" font-size="14" font-weight="bold" fill="#1f2328">${escaped(title)}</text>`,
     ...drawn,
