@@ -9,7 +9,7 @@ import type { TestDatabase } from '../../support/database.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
 
 const ROWS = 200_000
-/** Of each row, in letters. */
+/** Characters of each row. */
 const WIDE = 640
 
 let warehouse: TestDatabase
