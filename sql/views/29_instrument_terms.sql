@@ -12,3 +12,16 @@ end
 where q.kind = 'choice' and q.team_id = any ((select intake_ops.teams_of(current_user::text))::smallint[]);
 
 comment on view intake_raw.instrument_terms is 'The questions that are items of an instrument, with what analysts see of their answers.';
+comment on column intake_raw.instrument_terms.team_id is 'The team (intake.teams).';
+comment on column intake_raw.instrument_terms.form_id is 'The form.';
+comment on column intake_raw.instrument_terms.question_id is 'The question.';
+comment on column intake_raw.instrument_terms.position is 'First position of the question in the form.';
+comment on column intake_raw.instrument_terms.question_text is 'Text of the question in the form.';
+comment on column intake_raw.instrument_terms.question_type is 'Type of the question in the form, as the service names it.';
+comment on column intake_raw.instrument_terms.kind is 'Always choice.';
+comment on column intake_raw.instrument_terms.shows is 'nothing; structured (choices of the form, numbers, yes and no); or everything (also texts, and the year of dates).';
+comment on column intake_raw.instrument_terms.is_reworded is 'True if the question had another text before.';
+comment on column intake_raw.instrument_terms.choices is 'Texts of the choices that the question offers or ever offered.';
+comment on column intake_raw.instrument_terms.concept is 'Instrument and item that a person decided on, or a code of the question; null to go by its text.';
+comment on column intake_raw.instrument_terms.instrument is 'Short name of the instrument, such as phq-9.';
+comment on column intake_raw.instrument_terms.item is 'The item of the instrument that the question asks for.';
