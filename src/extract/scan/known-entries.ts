@@ -25,6 +25,9 @@ export const READING = 1
 /** Pages stored together. */
 const PAGES = 20
 
+/** Share of a page whose entries may be unknown before it is stored again: to parse so few costs less. */
+const UNWRITTEN = 1 / 32
+
 /** An entry whose bytes are known. */
 export class KnownEntry {
   readonly raw: RawEntry
@@ -34,8 +37,11 @@ export class KnownEntry {
   /** A time not before its `updated_at`; null if it has none. */
   readonly updatedTo: Instant | null
   readonly bytesHash: string
-  constructor(raw: RawEntry, bytesHash: string, { ids, hashes, updatedTo }: KnownPage, at: number) {
+  /** Number of the page where it is known. */
+  readonly page: number
+  constructor(raw: RawEntry, bytesHash: string, { page, ids, hashes, updatedTo }: KnownPage, at: number) {
     this.raw = raw
+    this.page = page
     this.bytesHash = bytesHash
     this.id = ids[at]!
     this.hash = part(hashes, at)
@@ -67,8 +73,6 @@ export async function openKnownEntries(
   const stored = await openKnownPages(source, session, { reader, recall })
   /** Pages by their first entry: where entries were added or removed, the others moved. */
   const firsts = new Map([...stored.firsts].map(([page, first]) => [first, page]))
-  /** Stored hashes of the pages that are being read. */
-  const before = new Map<number, string>()
 
   async function send(): Promise<void> {
     const pages = noted
@@ -98,8 +102,9 @@ export async function openKnownEntries(
       const keys = entries.map((entry) =>
         entry instanceof RawEntry ? hash('sha256', entry.bytes, 'hex').slice(0, DIGITS) : null,
       )
-      const candidates = await stored.load(pagesAround(page, keys))
-      before.set(page, candidates.find((each) => each.page === page)?.bytes ?? '')
+      const found = await stored.load(pagesAround(page, keys))
+      // Its own row first: an entry that has moved may still be in the row of its former page.
+      const candidates = [...found].sort((a, b) => Number(b.page === page) - Number(a.page === page))
       return entries.map((entry, index) => {
         if (!(entry instanceof RawEntry)) return entry
         const key = keys[index]!
@@ -113,10 +118,8 @@ export async function openKnownEntries(
       })
     },
     async note({ number, records }, reads) {
-      const page = noteOf(number, records, reads, source, parsed)
-      const isSame = before.get(number) === page.bytes
-      before.delete(number)
-      if (isSame) return
+      const { page, fresh } = noteOf(number, records, reads, source, parsed)
+      if (fresh <= (stored.firsts.has(number) ? records.length * UNWRITTEN : 0)) return
       noted.push(page)
       if (noted.length >= PAGES) await send()
     },
@@ -147,16 +150,19 @@ export async function readPage(page: Page, reading: Reading): Promise<readonly (
   return reads
 }
 
-/** The entries of a page that may be known next time: those whose reading depends on their bytes alone. */
+/**
+ * The entries of a page that may be known next time: those whose reading depends on their bytes alone. `fresh`: how many
+ * of them are not known of this page.
+ */
 function noteOf(
   page: number,
   records: readonly unknown[],
   reads: readonly (ReadRecord | null)[],
   { stream, client }: Source,
   parsed: WeakMap<object, string>,
-): NotedPage {
+): { readonly page: NotedPage; readonly fresh: number } {
   const ids: string[] = []
-  let [bytes, hashes] = ['', '']
+  let [bytes, hashes, fresh] = ['', '', 0]
   let updatedTo: Instant | null = null
   const add = (key: string, id: string, contentHash: string, updatedAt: Instant | null) => {
     ids.push(id)
@@ -168,6 +174,7 @@ function noteOf(
     const value = records[index]!
     if (read === null) {
       const entry = value as KnownEntry
+      if (entry.page !== page) fresh += 1
       add(entry.bytesHash, entry.id, entry.hash, entry.updatedTo)
     } else if (read.kind === 'record') {
       const { id, content, updatedAt } = read.envelope
@@ -178,8 +185,9 @@ function noteOf(
       // Pages are compared by their ids as they are written there.
       if (String(payload.id ?? payload.uid) !== id || id.includes('\n')) continue
       if (stream.isSummary?.(payload, client.apiVersion)) continue
+      if (!(value instanceof KnownEntry) || value.page !== page) fresh += 1
       add(key, id, content.hash, updatedAt)
     }
   }
-  return { page, ids, bytes, hashes, updatedTo }
+  return { page: { page, ids, bytes, hashes, updatedTo }, fresh }
 }

@@ -29,6 +29,7 @@ beforeEach(() => empty())
 afterEach(() => {
   rig.service.interfere = () => false
   rig.service.clockApartMs = 0
+  rig.service.pageSize = 10
 })
 
 async function empty() {
@@ -99,6 +100,33 @@ test('of a changed list, only changed and new entries are parsed, wherever the o
     [1, 2, 3, 4].map((n) => [n, false]),
   )
   expect(await night()).toEqual({ ...quiet, unchanged: 39 })
+})
+
+test('a page with few unknown entries is stored again only when there are more of them', async () => {
+  rig.service.pageSize = 64
+  rig.service.records.patients = people(64)
+  await night()
+  const [before] = await rig.rows('select xmin::text, ctid::text from intake_raw.known_pages')
+  for (const at of [0, 1]) {
+    replace(`p0${at}`, person(`p0${at}`, 'B'))
+    expect(await night()).toEqual({ ...quiet, changed: 1, unchanged: 63, parsed: at + 1 })
+    expect(await rig.rows('select xmin::text, ctid::text from intake_raw.known_pages')).toEqual([before])
+  }
+  replace('p02', person('p02', 'B'))
+  expect(await night()).toEqual({ ...quiet, changed: 1, unchanged: 63, parsed: 3 })
+  expect(await night()).toEqual({ ...quiet, unchanged: 64 })
+})
+
+test('an entry that moved to the page before is not stored there again each night', async () => {
+  rig.service.records.patients = people(25)
+  await night()
+  rig.service.records.patients = people(25).filter(({ id }) => id !== 'p03')
+  await night()
+  const versions = () =>
+    rig.rows('select page, xmin::text, ctid::text from intake_raw.known_pages order by page')
+  const before = await versions()
+  expect(await night()).toEqual({ ...quiet, unchanged: 24 })
+  expect(await versions()).toEqual(before)
 })
 
 test('a full run, and one of another program, parse everything; a run without writes knows nothing', async () => {
