@@ -227,12 +227,17 @@ test('while entries are read as they were, what is known stays valid', () => {
 
 /** What somebody else does to a record between two nights, or the service to its list. */
 const WRITERS = {
-  'another state': (id: string) => rig.hold('patients', [person(id, 'other')], ago(5)),
+  async 'another state'(id: string) {
+    await rig.hold('patients', [person(id, 'other')], ago(5))
+    expect(await rig.rows('select first_name from intake.patients where id = $1', [id])).toEqual([
+      { first_name: 'other' },
+    ])
+  },
   'another state, and back': async (id: string) => {
     await rig.hold('patients', [person(id, 'other')], ago(6))
     await rig.hold('patients', [person(id)], ago(5))
   },
-  'an older state': (id: string) => rig.hold('patients', [person(id, 'older')], ago(100_000)),
+  'an older state': (id: string) => rig.hold('patients', [person(id, 'older')], ago(1_000_000)),
   async tombstone(id: string) {
     const made = { teamId: rig.teamId, stream: 'patients', observedAt: ago(5), origin: 'event:x' } as const
     const taken = await takeWhole(rig.session, patients, rig.teamId)
@@ -294,6 +299,9 @@ test('whatever wrote to records between two nights, the tables end as a fresh lo
         rig.service.records.patients = people(24)
         await night()
         for (const writings of nights) {
+          // What others write now is newer than what the night read.
+          await rig.rows(`update intake_raw.records
+          set version = version - interval '1 hour', observed_at = observed_at - interval '1 hour'`)
           for (const [writer, at] of writings) await WRITERS[writer](`p${String(at).padStart(2, '0')}`)
           await night()
           expect(await live()).toEqual(expected())
