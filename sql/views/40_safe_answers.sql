@@ -1,12 +1,11 @@
 -- Answers as researchers may see them, but for the groups that are too small. They see nothing that analysts do not see; of
 -- that, free text never, and numbers and years only where somebody decided so for researchers. An age is counted as of today,
--- so that an answer of long ago does not reveal an age of 90 or over. A person is counted by the id, which costs less than by
--- the pseudonym.
+-- so that an answer of long ago does not reveal an age of 90 or over.
 create or replace view intake_raw.safe_answers as
 with terms as materialized (
   select * from intake_raw.safe_terms
 )
-select a.team_id, a.response_id, a.position, a.value_position, a.patient, hashtextextended(r.patient_id, 0) as person,
+select a.team_id, a.response_id, a.position, a.value_position, a.patient, hashtextextended(a.patient, 0) as person,
   a.form_id, a.form, a.submitted_at is not null as is_submitted,
   extract(year from a.submitted_at at time zone 'UTC')::int as submitted_year,
   a.question_id, a.question_text, a.question_type, a.concept, a.is_answered,
@@ -29,7 +28,6 @@ select a.team_id, a.response_id, a.position, a.value_position, a.patient, hashte
   end as value_number,
   t.form_code, t.question_code, t.question_item, t.form_item
 from intake_analytics.answers a
-join intake.responses r on r.team_id = a.team_id and r.id = a.response_id
 join terms t on t.team_id = a.team_id and t.form_id = a.form_id and t.question_id = a.question_id
 cross join (select extract(year from now() at time zone 'UTC')::int as number) now_year;
 

@@ -1,5 +1,6 @@
 -- The condition is a case: the planner expects that every second row satisfies it. Of the operator alone it expects one in a
--- thousand, and joins row by row.
+-- thousand, and joins row by row. It names the response, so that it is asked after the join with the questions and not before,
+-- which would make the planner expect one question.
 create or replace view intake_safe_harbor.answers with (security_barrier = true) as
 with forms as materialized (
   select coalesce(jsonb_object_agg(item, true), '{}') as items from intake_raw.safe_response_groups where is_shown and kind in ('form', 'is_submitted', 'submitted_year')
@@ -15,7 +16,7 @@ with forms as materialized (
     (select items from known) ? hashtextextended(coalesce(a.choice, a.value_boolean::text, a.value_year::text), a.question_item)::text as has_value
   from intake_raw.safe_answers a
   where case
-    when (select items from forms) ? a.form_item::text
+    when a.response_id is not null and (select items from forms) ? a.form_item::text
     then (select items from known) ? a.question_item::text
   end
 )

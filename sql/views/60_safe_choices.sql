@@ -1,11 +1,14 @@
 create or replace view intake_safe_harbor.choices with (security_barrier = true) as
+with terms as materialized (
+  select team_id, form_id, question_id, shows, is_age, is_year, is_decided from intake_raw.safe_terms
+)
 select q.team_id, q.form_id, q.form, q.question_id, q.question_text, q.position as question_position, c.position, c.choice, q.concept
 from (
   select c.team_id, intake_ops.research_code(k.inner_pad, k.outer_pad, 'form', c.team_id, c.form_id) as form_id,
     intake_ops.research_code(k.inner_pad, k.outer_pad, 'question', c.team_id, c.question_id) as question_id, c.position,
     case when t.shows <> 'hidden' then intake_raw.safe_choice(c.choice, t.is_age, t.is_year, t.is_decided) end as choice
   from intake_analytics.choices c
-  join intake_raw.safe_terms t using (team_id, form_id, question_id)
+  join terms t using (team_id, form_id, question_id)
   cross join intake_ops.analytics_key k
 ) c
 join intake_safe_harbor.questions q using (team_id, form_id, question_id)
