@@ -227,13 +227,14 @@ export function openSender(options: SenderOptions): Sender {
     const { event, stream, number } = delivery
     history.look()
     const { body, data, whole } = bodyOf(delivery)
+    // Also if the answer is lost: it may be stored all the same.
+    if (!whole) partial.add(keyOf(stream, event.subject.id))
     delivery.with = actor
     delivery.attempts += 1
     scheduler.call(actor, `event ${number} (${event.type} ${stream}) arrives`, async () => {
       inbox.store(readEvent(teamId, body)).then(
         (outcome) => {
           const sent = { eventId: event.id, stream, id: event.subject.id, type: event.type, data }
-          if (!whole) partial.add(keyOf(stream, event.subject.id))
           acknowledged.push({ hash: hash('sha256', body, 'hex'), ...sent })
           delivery.with = null
           const again = choice.chance(options.repeated())
