@@ -8,21 +8,31 @@ import { LosslessNumber } from 'lossless-json'
 
 export const MISREADS_KEYS = Number.parseInt(process.versions.v8, 10) >= 13
 
-/** JSON in which each key with an escape is `mark` and its place in `keys`. Throws `SyntaxError` for a wrong escape. */
+/**
+ * JSON in which each key with an escape is `mark` and its place in `keys`, and so is each other key that says the same: of
+ * keys that repeat, the last one counts. Throws `SyntaxError` for a wrong escape.
+ */
 export function withoutEscapedKeys(text: string, mark: string, keys: string[]): string {
+  const escaped: string[] = []
+  withoutKeys(text, mark, escaped, new Set())
+  return escaped.length === 0 ? text : withoutKeys(text, mark, keys, new Set(escaped))
+}
+
+function withoutKeys(text: string, mark: string, keys: string[], also: ReadonlySet<string>): string {
   const parts: string[] = []
   let from = 0
   let slash = text.indexOf('\\')
-  for (let start = text.indexOf('"'); start >= 0 && slash >= 0; ) {
+  for (let start = text.indexOf('"'); start >= 0 && (slash >= 0 || also.size > 0); ) {
     let [end, isEscaped] = [text.indexOf('"', start + 1), false]
-    if (slash < start) slash = text.indexOf('\\', start)
+    if (slash >= 0 && slash < start) slash = text.indexOf('\\', start)
     while (slash >= 0 && slash < end) {
       isEscaped = true
       if (end <= slash + 1) end = text.indexOf('"', slash + 2)
       slash = text.indexOf('\\', slash + 2)
     }
     if (end < 0) break
-    if (isEscaped && isBeforeColon(text, end + 1)) {
+    const isMarked = isEscaped || (also.size > 0 && also.has(text.slice(start + 1, end)))
+    if (isMarked && isBeforeColon(text, end + 1)) {
       parts.push(text.slice(from, start), `"${mark}${keys.length}"`)
       keys.push(JSON.parse(text.slice(start, end + 1)) as string)
       from = end + 1

@@ -250,6 +250,15 @@ test('one number that JavaScript would change does not make a large body slow to
   expect(least(() => parseJson(body)) * 2).toBeLessThan(least(() => parseLossless(text)))
 })
 
+test.each([
+  ['{"id": {}, "i\\u0064": 2, "id": 3}', '{"id":3}'],
+  ['{"id": {}, "x": 1, "i\\u0064": 2}', '{"id":2,"x":1}'],
+  ['{"i\\u0064": 1, "x": "id", "id": 2}', '{"id":2,"x":"id"}'],
+  ['[{"\\u0061": 1, "a": 2}, {"a": 3, "\\u0061": 4}, {"a": 5}]', '[{"a":2},{"a":4},{"a":5}]'],
+])('a repeated key keeps its last value, escaped or not: %s', (text, read) => {
+  expect(JSON.stringify(parseText(text))).toBe(read)
+})
+
 test('every key is read as it is, however it is escaped, on every Node', () => {
   const unit = fc.constantFrom('a', 'b', 'é', 'ö', '"', '\\', '\t', '漢', '\udc96', ':', '1')
   const name = fc.array(unit, { maxLength: 4 }).map((units) => units.join(''))
