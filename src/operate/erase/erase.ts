@@ -103,11 +103,12 @@ export async function erase(options: EraseOptions): Promise<Erased> {
   const pass: Pass = { db, erasures, ...options, identifiers: new Set([patient.id]), unnamedLeft: 0 }
   // Records that arrive between the search and their recording as erased are found by the next pass.
   while ((await eraseOnce(pass, removed)) > 0);
-  if (forget) await forgetHashes(db, erasures, patient)
   const statisticsRefreshed = await withRetries(clock, () => refreshStatistics(db))
+  const searched = await searchEverywhere(db, patient, pass.identifiers)
+  // After the search: without the hashes, a running load may write the patient again.
+  if (forget) await forgetHashes(db, erasures, patient)
   // After the statistics, which have a table too.
   const rewritten = onRewrite === null ? null : await rewriteTables(db, clock, onRewrite)
-  const searched = await searchEverywhere(db, patient, pass.identifiers)
   const patientHash = erasures.hashOf({ stream: PERSONS.name, id: patient.id })
   const { rows } = await sql<{ login: string }>`select session_user as login`.execute(db)
   const { unnamedLeft } = pass
