@@ -79,8 +79,8 @@ export async function cancelRun(
 ): Promise<CanceledRun> {
   await using session = await openSession({ url, purpose: 'cancel a run' })
   const { numAffectedRows } = await sql`
-    update intake_ops.runs set canceled_by = session_user
-    where run_id = ${runId} and status = 'running' and canceled_by is null`.execute(session.db)
+    update intake_ops.runs set canceled_by = coalesce(canceled_by, session_user)
+    where run_id = ${runId} and status = 'running'`.execute(session.db)
   await sql`select pg_notify(${CHANNEL}, ${String(runId)})`.execute(session.db)
   const until = clock.now() + forMs * 1_000
   for (;;) {

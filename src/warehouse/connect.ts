@@ -149,7 +149,8 @@ function settings(options: ConnectionOptions): pg.ClientConfig {
     connectionString: url,
     application_name: `intake-sync ${options.purpose}`,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
-    ...{ keepAlive: true, keepAliveInitialDelayMillis: 5_000 },
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 5_000,
     // The later of two settings with one name applies.
     options: [given, ...sessionSettings.map((setting) => `-c ${setting}`)].join(' ').trim(),
   }

@@ -157,7 +157,7 @@ async function fetchPage(
     if (read === undefined) return { number, query, answer, list }
     return { number, query, answer, list: { ...list, records: await read(number, list.records) } }
   } catch (error) {
-    // An entry is not JSON: the answer is judged as a whole, and requested again as any other that broke off.
+    // An entry is not JSON: the page is requested again and parsed as a whole, which retries it like any broken body.
     if (error instanceof SyntaxError) return await fetchPage(client, path, options, request)
     const vanished = error instanceof ApiError && number > 1 && (error.status === 404 || error.status === 400)
     if (vanished) return { number, missing: true }

@@ -4,21 +4,13 @@
  * Invariant: only reads; counts, names of teams and streams, and lines of the log, which contain no value of a record.
  */
 import { type Kysely, sql } from 'kysely'
+import type { Figures } from '../../load/run-progress.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
 /** A stream of a running run, as last stored. */
-export interface StoredProgress {
+export interface StoredProgress extends Figures {
   readonly team: string
   readonly stream: string
-  readonly phase: string
-  readonly pages: number
-  readonly requests: number
-  readonly throttled: number
-  readonly fetched: number
-  /** The service's count; null where it gives none. */
-  readonly expected: number | null
-  /** Permitted requests per second of the team; null while no limit is known. */
-  readonly permitted_rate: number | null
   /** From the beginning of the stream to the last time its row was stored. */
   readonly seconds: number
 }
