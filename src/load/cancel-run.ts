@@ -16,6 +16,8 @@ import type { Warehouse } from '../warehouse/tables.ts'
 const CHANNEL = 'intake_canceled_runs'
 const LIMIT_MS = 5_000
 const POLL_MS = 100
+/** Between two looks at whether the run was canceled, while the warehouse cannot say. */
+const RETRY_MS = 1_000
 
 /** Why a run was aborted that somebody canceled. */
 class Canceled extends Error {}
@@ -47,10 +49,19 @@ export async function openCancellation(
     const login = rows[0]?.login ?? null
     if (login !== null) canceled.abort(new Canceled(`canceled by ${login}`))
   }
-  const onNotification = ({ channel, payload }: { channel: string; payload?: string | undefined }) => {
-    if (channel !== CHANNEL || payload !== runId) return
+  let isOver = false
+  let retry: NodeJS.Timeout | undefined
+  const look = () => {
+    retry = undefined
+    if (isOver) return
     // The session of the run may be in a transaction.
-    glance({ url, purpose: 'canceled run', milliseconds: LIMIT_MS }, endIfCanceled).catch(() => {})
+    glance({ url, purpose: 'canceled run', milliseconds: LIMIT_MS }, endIfCanceled).catch(() => {
+      // Nobody sends the notification again.
+      retry ??= setTimeout(look, RETRY_MS).unref()
+    })
+  }
+  const onNotification = ({ channel, payload }: { channel: string; payload?: string | undefined }) => {
+    if (channel === CHANNEL && payload === runId) look()
   }
   client.on('notification', onNotification)
   await client.query(`listen ${CHANNEL}`)
@@ -59,6 +70,8 @@ export async function openCancellation(
   return {
     signal: canceled.signal,
     [Symbol.dispose]() {
+      isOver = true
+      clearTimeout(retry)
       signal.removeEventListener('abort', relay)
       client.off('notification', onNotification)
     },

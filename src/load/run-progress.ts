@@ -103,12 +103,14 @@ export function openRunProgress({ url, runId, teams, clock, logger }: RunProgres
 
   /** Never throws. */
   async function store(): Promise<void> {
+    const sent: Watched[] = []
     const parts = [...watched].flatMap((part) => {
       const figures = part.figures()
       const text = JSON.stringify(figures)
       if (figures.phase === 'ended') watched.delete(part)
       if (text === part.stored) return []
       part.stored = text
+      sent.push(part)
       const times = { began_at: part.beganAt, updated_at: timeNow() }
       return { team_id: part.teamId, stream: part.stream, ...times, ...figures }
     })
@@ -123,8 +125,11 @@ export function openRunProgress({ url, runId, teams, clock, logger }: RunProgres
         if (added.length > 0) await storeLines(db, runId!, added)
       })
       .catch(() => {
-        // The next round tries again.
-        for (const part of watched) part.stored = ''
+        // The next round tries again, for streams that have ended too.
+        for (const part of sent) {
+          part.stored = ''
+          watched.add(part)
+        }
         lines = [...added, ...lines].slice(-MAX_LINES)
       })
   }

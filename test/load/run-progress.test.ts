@@ -1,16 +1,13 @@
 /** Figures and lines of a run in progress, stored for those who watch it. */
 import pino from 'pino'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { openRunProgress } from '../../src/load/run-progress.ts'
+import { openRunProgress, type Phase } from '../../src/load/run-progress.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 
-it('times are those of the run’s clock, and lines go to its own log too', async () => {
+async function openRun() {
   const { url, drop } = await openWarehouse()
-  let micros = 1_000_000_000_000_000
-  const clock = { now: () => micros, sleep: systemClock.sleep }
-  const logged: string[] = []
-  const logger = pino({ base: null }, { write: (line: string) => void logged.push(line) })
+  onTestFinished(drop)
   const [team] = await query<{ team_id: number }>(
     url,
     `insert into intake.teams (name) values ('north') returning team_id`,
@@ -19,10 +16,23 @@ it('times are those of the run’s clock, and lines go to its own log too', asyn
     url,
     `insert into intake_ops.runs (kind, status, options) values ('backfill', 'running', '{}') returning run_id`,
   )
-  const teams = [{ name: 'north', teamId: team!.team_id }]
-  const progress = openRunProgress({ url, runId: run!.run_id, teams, clock, logger })
-  const figures = { phase: 'fetch' as const, pages: 1, requests: 2, throttled: 0, fetched: 3, expected: null }
-  progress.watch(team!.team_id, 'patients', () => ({ ...figures, permitted_rate: null }))
+  const teamId = team!.team_id
+  return { url, runId: run!.run_id, teamId, teams: [{ name: 'north', teamId }] }
+}
+
+const FIGURES = {
+  ...{ phase: 'fetch' as Phase, pages: 1, requests: 2, throttled: 0, fetched: 3, expected: null },
+  permitted_rate: null,
+}
+
+it('times are those of the run’s clock, and lines go to its own log too', async () => {
+  const { url, runId, teamId, teams } = await openRun()
+  let micros = 1_000_000_000_000_000
+  const clock = { now: () => micros, sleep: systemClock.sleep }
+  const logged: string[] = []
+  const logger = pino({ base: null }, { write: (line: string) => void logged.push(line) })
+  await using progress = openRunProgress({ url, runId, teams, clock, logger })
+  progress.watch(teamId, 'patients', () => FIGURES)
   progress.logger.warn({ team: 'north', stream: 'patients' }, 'slow')
   micros += 90_000_000
   const stored = () =>
@@ -31,15 +41,28 @@ it('times are those of the run’s clock, and lines go to its own log too', asyn
       `select to_json(began_at at time zone 'UTC') as began, to_json(updated_at at time zone 'UTC') as updated,
          (select to_json(at at time zone 'UTC') from intake_ops.run_log) as logged from intake_ops.run_progress`,
     )
-  try {
-    await expect
-      .poll(stored)
-      .toEqual([
-        { began: '2001-09-09T01:46:40', updated: '2001-09-09T01:48:10', logged: '2001-09-09T01:46:40' },
-      ])
-    expect(logged.join()).toContain('slow')
-  } finally {
-    await progress[Symbol.asyncDispose]()
-    await drop()
-  }
+  await expect
+    .poll(stored)
+    .toEqual([
+      { began: '2001-09-09T01:46:40', updated: '2001-09-09T01:48:10', logged: '2001-09-09T01:46:40' },
+    ])
+  expect(logged.join()).toContain('slow')
+})
+
+it('the end of a stream that could not be stored is tried again', async () => {
+  const { url, runId, teamId, teams } = await openRun()
+  await query(url, 'alter table intake_ops.run_progress rename to away')
+  await using progress = openRunProgress({
+    ...{ url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }) },
+  })
+  let reads = 0
+  progress.watch(teamId, 'patients', () => {
+    reads += 1
+    return { ...FIGURES, phase: 'ended' }
+  })
+  await expect.poll(() => reads).toBeGreaterThan(1)
+  await query(url, 'alter table intake_ops.away rename to run_progress')
+  await expect
+    .poll(() => query(url, 'select phase from intake_ops.run_progress'))
+    .toEqual([{ phase: 'ended' }])
 })
