@@ -8,7 +8,7 @@ const { attempts, here, idle, newPatient, start, subscribe } = webhookScene()
 
 describe('a receiver', () => {
   it('that is slow delays no other configuration, and gets at most eight at once', async () => {
-    await start()
+    await start({ webhookTimeoutMs: 600_000 })
     await using slow = await startReceiver()
     slow.answer = () => undefined
     await subscribe({ target_url: slow.url })
@@ -30,7 +30,14 @@ describe('a receiver', () => {
     const came = here.receiver.deliveries.map(({ event }) => event.data.id)
     expect(new Set(came)).toEqual(new Set(ids))
     expect(came).toHaveLength(2000)
-    for (const [at, id] of came.entries()) expect(Math.abs(ids.indexOf(id) - at)).toBeLessThan(8)
+    // Eight are sent at once, and one of them may be overtaken by any number: whenever one arrives, all before it but
+    // the seven others in flight have arrived.
+    const missing = new Set(ids.keys())
+    for (const id of came) {
+      const number = ids.indexOf(id)
+      missing.delete(number)
+      expect([...missing].slice(0, 8).filter((other) => other < number).length).toBeLessThan(8)
+    }
     expect(here.receiver.connections).toBeLessThanOrEqual(8)
   })
 
@@ -53,7 +60,7 @@ describe('a receiver', () => {
   })
 
   it('gets nothing once the emulator has ended, whatever is in flight', async () => {
-    await start()
+    await start({ webhookTimeoutMs: 600_000 })
     here.receiver.answer = () => undefined
     await subscribe()
     for (let at = 0; at < 20; at += 1) newPatient()

@@ -212,6 +212,22 @@ test('what is left anywhere is reported as table and column, whatever its type, 
   expect(searched.leftOut).toBe(1)
 })
 
+/** Waits until the transactions that write now, those of other tests too, have ended; for ten seconds of each pause. */
+async function othersEnded(): Promise<void> {
+  const others = async () =>
+    (
+      await scene.rows<{ other: string }>(
+        `select concat(pid, ' ', xact_start) as other from pg_stat_activity
+         where pid <> pg_backend_pid() and (backend_xid is not null or backend_xmin is not null and datname = current_database())`,
+      )
+    ).map(({ other }) => other)
+  const began = new Set(await others())
+  for (let looks = 0; looks < 50; looks++) {
+    await systemClock.sleep(200)
+    if (!(await others()).some((other) => began.has(other))) return
+  }
+}
+
 test('files of tables keep deleted rows until they are rewritten while nobody can read these', async () => {
   const texts = [...IDENTIFIERS, 'Annegret@Example.com', PERSON.phone_number, 'Leewenhook', 'Vorher']
   await receive(patientEvent(ID, 1, FORMER), patientEvent('p-2', 2, { first_name: 'Bea' }))
@@ -234,9 +250,8 @@ test('files of tables keep deleted rows until they are rewritten while nobody ca
   await reader.close()
   expect((await filesHolding(scene, texts)).length).toBeGreaterThan(3)
   const rewriting: string[] = []
-  // Transactions of other tests that write are waited for.
-  const brief = { now: systemClock.now, sleep: () => systemClock.sleep(500) }
-  const done = await erased({ onRewrite: (table) => rewriting.push(table), clock: brief })
+  const clockOfRewrite = { now: systemClock.now, sleep: othersEnded }
+  const done = await erased({ onRewrite: (table) => rewriting.push(table), clock: clockOfRewrite })
   expect(done.rewritten).toMatchObject({ isComplete: true, notOwned: [], tables: rewriting })
   expect(rewriting).toEqual(
     expect.arrayContaining([
@@ -278,7 +293,7 @@ test('a transaction of another database that wrote is waited for, named, and kee
     now: systemClock.now,
     async sleep() {
       await writer.close()
-      await systemClock.sleep(500)
+      await othersEnded()
     },
   }
   const later = erased({ onRewrite: () => {}, clock: patient })
