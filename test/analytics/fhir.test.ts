@@ -213,6 +213,21 @@ describe('an imported questionnaire', () => {
     expect(itemsOf(back!.item)).toHaveLength(itemsOf(OWN.item).length)
   })
 
+  it('is shown to analysts with the points of its choices, its link ids and its pages', async () => {
+    const analyst = await makeLogin(scene.url, 'intake_analyst')
+    const rows = await analyst.rows(
+      `select question_text, link_id, page, c.position, choice, code, points
+       from intake_analytics.questions q join intake_analytics.choices c using (team_id, form_id, question_id, question_text)
+       where q.form = $1 and link_id = '/44250-9' order by c.position`,
+      [OWN.title],
+    )
+    const own = { question_text: 'Little interest', link_id: '/44250-9', page: 1 }
+    expect(rows).toEqual([
+      { ...own, position: 1, choice: 'Not at all', code: 'LA6568-5', points: '0' },
+      { ...own, position: 2, choice: 'Every day', code: 'LA6571-9', points: '3' },
+    ])
+  })
+
   it.skipIf(realDataMissing)(
     `is the same for real ones, as far as the service can carry it${reasonWhenMissing}`,
     () => {

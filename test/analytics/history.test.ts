@@ -119,6 +119,27 @@ describe('patients_history and responses_history', () => {
     }
   })
 
+  it('have the columns of the tables by the same names and types: submitted_at is a time, not a text', async () => {
+    const types = async (name: string) =>
+      new Map(
+        (
+          await scene.query<{ name: string; type: string }>(
+            `select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute
+             where attrelid = $1::regclass and attnum > 0 and not attisdropped`,
+            [`intake.${name}`],
+          )
+        ).map(({ name, type }) => [name, type]),
+      )
+    for (const name of ['patients', 'responses']) {
+      const history = await types(`${name}_history`)
+      for (const [column, type] of await types(name))
+        if (!column.startsWith('_')) expect(history.get(column), `${name}.${column}`).toBe(type)
+      for (const column of ['valid_from', 'valid_to', 'known_from', 'created_at', 'updated_at', '_version'])
+        expect(history.get(column), column).toBe('timestamp with time zone')
+    }
+    expect((await types('responses_history')).get('submitted_at')).toBe('timestamp with time zone')
+  })
+
   it('contain one current state of every record, equal to the tables', async () => {
     for (const [history, key, table] of [
       ['patients_history', 'patient_id', 'patients'],

@@ -63,6 +63,7 @@ let warehouse: TestDatabase
 let analyst: Login
 /** What commands say after the questions were reworded. */
 let reworded: Ended
+let rewordedText: Ended
 let status: Ended
 let statusText: Ended
 let doctor: Ended
@@ -155,6 +156,7 @@ beforeAll(async () => {
   records.forms.splice(0, FORMS.length, ...FORMS.map((form) => formOf(form, 'now')))
   records.responses.push(...FORMS.map((form) => responseOf(form, 'now')))
   reworded = await run('backfill', '--full', '--json')
+  rewordedText = await run('backfill', '--streams', 'forms')
   status = await run('status', '--json')
   statusText = await run('status')
   doctor = await runCommand(['doctor', '--json'], { ...service.env, DATABASE_URL: warehouse.url })
@@ -228,6 +230,7 @@ describe('after questions were reworded', () => {
     const said =
       /12 reworded question\(s\) wait for a decision: by_type number of form by_type, .*, and 7 more/
     expect(statusText.stdout).toMatch(said)
+    expect(rewordedText.stdout).toMatch(said)
     const { checks } = JSON.parse(doctor.stdout)
     expect(checks.find(({ name }: { name: string }) => name === 'questions')).toMatchObject({
       status: 'warning',

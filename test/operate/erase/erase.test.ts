@@ -339,4 +339,30 @@ describe('after the erasure', () => {
       expect.arrayContaining(['intake.patients', 'intake.responses', 'intake.messages']),
     )
   })
+
+  test('status does not report the events that it removed as lost, and reports one that was', async () => {
+    const theirs = event('patient', await api('GET', `/v2/patients/${patient}`))
+    await store(theirs)
+    await drain()
+    await query(
+      scene.url,
+      `insert into intake_ops.webhook_secrets (team_id, config_id, secret, created_at)
+       values (1, 'ours', '\\x00', now() - interval '1 day')`,
+    )
+    await query(
+      scene.url,
+      `insert into intake.webhook_deliveries
+         (team_id, id, event_id, webhook_config_id, status, response_status_code, created_at, _version, _origin)
+       select 1, id, id, 'ours', 'delivered', 200, now(), now(), 'test' from unnest($1::text[]) as id`,
+      [[theirs.id, 'an event that never arrived']],
+    )
+    const missing = async () =>
+      JSON.parse((await run('status', '--json')).stdout).teams[0].webhooks.deliveries_missing
+    expect(await missing()).toBe(1)
+    expect((await run('erase', 'patient', patient, '--yes')).code).toBe(0)
+    expect(
+      await query(scene.url, 'select from intake_raw.inbox where event_id = $1', [theirs.id]),
+    ).toHaveLength(0)
+    expect(await missing()).toBe(1)
+  })
 })
