@@ -142,6 +142,17 @@ export function stampsDecide({ list, one }: Stream): boolean {
   return list === null && one === null
 }
 
+/** True for a record without any field but its id: it says nothing, so it must not replace values (law 4). */
+export function isIdAlone(record: JsonObject): boolean {
+  for (const field in record) if (field !== 'id' && field !== 'uid') return false
+  return true
+}
+
+/** True for a record that lacks fields of the record fetched by id, whatever is stored: an id alone, or a summary. */
+export function isPartial(stream: Stream, record: JsonObject, apiVersion: string): boolean {
+  return isIdAlone(record) || stream.isSummary?.(record, apiVersion) === true
+}
+
 export interface Related {
   readonly stream: StreamName
   readonly ids: readonly string[]

@@ -15,7 +15,7 @@ import { isObject } from '../../core/json.ts'
 import type { Check } from '../../operate/doctor/check.ts'
 import { checkService } from '../../operate/doctor/service.ts'
 import { STREAMS } from '../../streams/catalogue.ts'
-import type { Stream } from '../../streams/stream.ts'
+import { isPartial, type Stream } from '../../streams/stream.ts'
 import { type Context, openService } from '../context.ts'
 
 export interface StreamProbe {
@@ -98,7 +98,8 @@ async function probeStream(client: Client, stream: Stream): Promise<StreamProbe>
     const { records, count, next } = list
     const byId =
       stream.reading?.kind === 'files' ||
-      records.some((record) => isObject(record) && stream.isSummary?.(record, client.apiVersion) === true)
+      (stream.one !== null &&
+        records.some((record) => isObject(record) && isPartial(stream, record, client.apiVersion)))
     const known = count ?? (next === null ? records.length : null)
     return { stream: stream.name, count: known, page: records.length, by_id: byId, error: null }
   } catch (error) {

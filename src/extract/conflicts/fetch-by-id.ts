@@ -16,7 +16,7 @@ import type { ServiceClock } from '../../api/service-clock.ts'
 import { IntakeError } from '../../core/errors.ts'
 import type { Instant } from '../../core/time.ts'
 import { type DeadLetter, type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
-import type { Stream } from '../../streams/stream.ts'
+import { isIdAlone, type Stream } from '../../streams/stream.ts'
 import type { FailedFetches, FailedInRow, Source } from '../source.ts'
 
 export function noFailedFetches(): FailedFetches {
@@ -130,10 +130,13 @@ function readFetched({ body }: Answer, id: string, reading: Reading): ReadRecord
   const read = readRecord(body, reading)
   if (read.kind === 'dead')
     return { ...read, deadLetter: { ...read.deadLetter, recordId: read.deadLetter.recordId ?? id } }
+  const { payload, text } = read.envelope.content!
+  const refused = (reason: string): ReadRecord => {
+    return { kind: 'dead', deadLetter: { recordId: id, origin: reading.origin, reason, body: text } }
+  }
+  if (isIdAlone(payload)) return refused('the record fetched by id has nothing but its id')
   if (read.envelope.id === id) return read
-  const reason = 'the record fetched by id has another id'
-  const text = read.envelope.content?.text ?? ''
-  return { kind: 'dead', deadLetter: { recordId: id, origin: reading.origin, reason, body: text } }
+  return refused('the record fetched by id has another id')
 }
 
 /**

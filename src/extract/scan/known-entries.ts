@@ -14,6 +14,7 @@ import type { Page } from '../../api/paging/pages.ts'
 import { RawEntry } from '../../core/raw-entries.ts'
 import { type Instant, laterOf } from '../../core/time.ts'
 import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
+import { isPartial } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { Source } from '../source.ts'
 import { RECORDS_PER_TURN } from './batcher.ts'
@@ -184,7 +185,7 @@ function noteOf(
       const { payload } = content
       // Pages are compared by their ids as they are written there.
       if (String(payload.id ?? payload.uid) !== id || id.includes('\n')) continue
-      if (stream.isSummary?.(payload, client.apiVersion)) continue
+      if (isPartial(stream, payload, client.apiVersion)) continue
       if (!(value instanceof KnownEntry) || value.page !== page) fresh += 1
       add(key, id, content.hash, updatedAt)
     }

@@ -14,6 +14,7 @@ import { type Envelope, FUTURE_TOLERANCE_SECONDS } from '../../core/envelope.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
+import { isPartial } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { fetchForRun } from '../conflicts/fetch-by-id.ts'
 import type { Source } from '../source.ts'
@@ -167,11 +168,10 @@ async function loadEntries(
   entries: readonly ReadRecord[],
   everySummary: boolean,
 ): Promise<void> {
-  const { isSummary } = source.stream
-  const { apiVersion } = source.client
+  const { stream, client } = source
   const summaries = entries.flatMap((read) => {
-    if (read.kind !== 'record' || !isSummary) return []
-    return isSummary(read.envelope.content!.payload, apiVersion) ? [read.envelope] : []
+    if (read.kind !== 'record' || stream.one === null) return []
+    return isPartial(stream, read.envelope.content!.payload, client.apiVersion) ? [read.envelope] : []
   })
   const known = everySummary ? NONE : await seenIds.unchangedSummaries(placeOf(source), summaries)
   const wanted: Envelope[] = []

@@ -20,7 +20,7 @@ import type { RefetchReason } from '../../load/refetches.ts'
 import type { Drift } from '../../normalize/map.ts'
 import { type DeadLetter, type Reading, readRecord, tombstone } from '../../normalize/read-record.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'
-import type { Stream } from '../../streams/stream.ts'
+import { isPartial, type Stream } from '../../streams/stream.ts'
 
 /** A row of the inbox. */
 export interface StoredEvent {
@@ -185,13 +185,6 @@ function cleansed(envelope: JsonObject, { cleanse }: Stream): string {
     if (error instanceof RangeError) return '(nested too deeply to be written)'
     throw error
   }
-}
-
-/** True for a record that is partial whatever is stored: an id alone, or a list's summary. */
-function isPartial(stream: Stream, payload: JsonObject, apiVersion: string): boolean {
-  if (stream.isSummary?.(payload, apiVersion) === true) return true
-  for (const field in payload) if (field !== 'id' && field !== 'uid') return false
-  return true
 }
 
 /**

@@ -81,6 +81,18 @@ describe('one answer', () => {
       },
     ],
     [
+      'a record with nothing but its id',
+      (r) => json(r, { id: 'x' }),
+      {
+        kind: 'dead',
+        deadLetter: {
+          recordId: 'x',
+          reason: 'the record fetched by id has nothing but its id',
+          body: '{"id":"x"}',
+        },
+      },
+    ],
+    [
       'a record without id',
       (r) => json(r, { first_name: 'A' }),
       { kind: 'dead', deadLetter: { recordId: 'x', reason: 'has no id' } },

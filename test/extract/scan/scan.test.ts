@@ -293,6 +293,28 @@ describe('entries that are summaries', () => {
     expect((await read()).ids).toEqual(['a'])
   })
 
+  test('are also ids alone, of any stream; an answer that is the id alone is a dead letter, and no value is lost', async () => {
+    const { records } = rig.service
+    records.patients = [person('p1'), person('p2')]
+    await scan('patients')
+    fetched()
+    listPages('/v2/patients', [{ results: [{ id: 'p1' }, { uid: 'p2' }, { id: 'p3' }] }])
+    records.patients = [person('p1', { first_name: 'B' }), { id: 'p2' }, { id: 'p3', uid: 'p3' }]
+    const { report, source } = await scan('patients')
+    expect(fetched().filter((path) => path !== 'patients')).toEqual(['p1', 'p2', 'p3'])
+    expect(source.tally).toMatchObject({ fetched: 3, changed: 1, deadLetters: 2 })
+    expect(report).toMatchObject({ stable: true, distinct: 3 })
+    expect(await rig.rows('select id, first_name from intake.patients order by id')).toEqual([
+      { id: 'p1', first_name: 'B' },
+      { id: 'p2', first_name: 'A' },
+    ])
+    const reason = 'the record fetched by id has nothing but its id'
+    expect(await deadLettersOf()).toMatchObject([
+      { record_id: 'p2', reason, body: '{"uid":"p2"}' },
+      { record_id: 'p3', reason },
+    ])
+  })
+
   test('whose record is not found are dead letters with the list entry, and are fetched again', async () => {
     serve(packet('a', 'A'), packet('b', 'B'))
     rig.service.records.packets = [whole(packet('a', 'A'))]
