@@ -24,6 +24,11 @@ export interface Readings {
   readonly server: Remembered<Server>
   /** One query that pages do not share. */
   look<Result>(work: (db: Kysely<Warehouse>) => Promise<Result>): Promise<Result>
+  /**
+   * A reading of what one page was asked for, within `milliseconds`. Then null, and the reading goes on: whoever asks for
+   * the same `key` next gets its value.
+   */
+  ask<Value>(key: string, read: () => Promise<Value>, milliseconds: number): Promise<Value | null>
   /** A reading that one kind of page shares. */
   share<Value>(read: () => Promise<Value>, freshMs: number): Remembered<Value>
   /** Something was changed: every reading is taken again. */
@@ -92,7 +97,7 @@ export function openReadings(options: ReadingsOptions): Readings {
   const forget = () => {
     for (const each of shared) each.forget()
   }
-  return { ...readings, look, share, forget }
+  return { ...readings, look, ask: openAnswers(clock), share, forget }
 }
 
 const MAX_TABLES = 10
@@ -125,6 +130,37 @@ async function readServer(db: Kysely<Warehouse>): Promise<Omit<Server, 'first' |
         'audit', (select at from intake_ops.audit order by at limit 1)
       ) as oldest`.execute(db)
   return rows[0]!
+}
+
+const MAX_ANSWERS = 100
+
+/** Each answer is given once, so that whoever asks later gets a new one. */
+export function openAnswers(clock: Clock): Readings['ask'] {
+  const begun = new Map<string, { readonly at: number; readonly value: Promise<unknown> }>()
+  return async <Value>(key: string, read: () => Promise<Value>, milliseconds: number) => {
+    const now = clock.now() / 1000
+    let asked = begun.get(key)
+    if (asked === undefined || now - asked.at > STALE_MS) {
+      if (begun.size >= MAX_ANSWERS) begun.delete([...begun.keys()][0]!)
+      asked = { at: now, value: read() }
+      // Nobody may wait for it any more when it fails.
+      asked.value.catch(() => {})
+      begun.set(key, asked)
+    }
+    const late = new AbortController()
+    const none = () => null
+    const patience = clock.sleep(milliseconds, late.signal).then(none, none)
+    try {
+      const first = await Promise.race([asked.value as Promise<Value>, patience])
+      if (first !== null) begun.delete(key)
+      return first
+    } catch (error) {
+      begun.delete(key)
+      throw error
+    } finally {
+      late.abort()
+    }
+  }
 }
 
 export interface Remembered<Value> {

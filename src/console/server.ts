@@ -52,6 +52,8 @@ export interface Console extends AsyncDisposable {
 
 /** The form that decides on as many questions as a page lists. */
 const MAX_BODY = 262_144
+/** Of one session, or of one address without a session. */
+const REQUESTS_PER_MINUTE = 1_200
 
 export async function openConsole(options: ConsoleOptions): Promise<Console> {
   const { host, port, publicUrl, url, clock, logger } = options
@@ -92,7 +94,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
       audit({ readings }, { login }, { action: 'login', detail: { role, by: 'proxy' } })
     guard(app, { sessions, origin, cookie: cookieName, proxy: options.proxy, onEnter })
     await app.register(rateLimit, {
-      ...{ max: 1_200, timeWindow: 60_000 },
+      ...{ max: options.requestsPerMinute ?? REQUESTS_PER_MINUTE, timeWindow: 60_000 },
       keyGenerator: ({ visitor, ip }) => visitor?.id ?? ip,
       errorResponseBuilder: () => new Refusal(429, 'too many requests', 'wait a minute'),
     })
@@ -120,8 +122,9 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
       reply.code(status).type('text/html; charset=utf-8')
       const token = own === null ? '' : sessions.formToken(own)
       if (own === null || from === undefined || waits) return await render(own, token)
-      const place = { key: `${own.role} ${request.url}`, login: own.login, token, from }
-      return await rendered.text(place, (login, blank) => render({ ...own, login }, blank))
+      const login = eta.config.escapeFunction(own.login)
+      const place = { key: `${own.role} ${request.url}`, login, token, from }
+      return await rendered.text(place, (blankLogin, blank) => render({ ...own, login: blankLogin }, blank))
     }
     app.setNotFoundHandler((request, reply) => show(request, reply, NOT_FOUND))
     app.setErrorHandler((error, request, reply) => {
@@ -162,7 +165,10 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
   }
 }
 
-/** Texts of pages that all readers of a role share, as long as the readings that they show are the same. */
+/**
+ * Texts of pages that all readers of a role share, as long as the readings that they show are the same. `login` and `token`
+ * are HTML: they are put into text that was escaped before.
+ */
 function openRendered() {
   const known = new Map<string, { readonly from: readonly unknown[]; readonly text: Promise<string> }>()
   // The name and the token of a reader: random, so that nothing else on a page can be taken for it.
@@ -179,7 +185,8 @@ function openRendered() {
         known.set(key, found)
         found.text.catch(() => known.delete(key))
       }
-      return (await found.text).replaceAll(LOGIN_PLACE, login).replaceAll(TOKEN_PLACE, token)
+      // Functions: in a text, `$&` would be replaced.
+      return (await found.text).replaceAll(LOGIN_PLACE, () => login).replaceAll(TOKEN_PLACE, () => token)
     },
   }
 }

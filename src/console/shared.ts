@@ -59,6 +59,8 @@ export interface ConsoleOptions {
   readonly checks: (signal: AbortSignal) => Promise<readonly Check[]>
   /** Prints a one-time link where only the person who runs the process sees it. */
   readonly onLink: (link: string, role: Role) => void
+  /** Of one session. Default: 1,200. */
+  readonly requestsPerMinute?: number
   /** Only for the demo. Default: none. */
   readonly breakages?: readonly Breakage[]
   readonly clock: Clock

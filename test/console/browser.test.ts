@@ -84,8 +84,10 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     await tabTo(tab, 'a.skip')
     await tab.keyboard.press('Enter')
     await expect.poll(() => tab.evaluate('document.activeElement.id')).toBe('content')
-    await reader.visit('/')
+    await tab.goto(page.link('ada', 'operator'))
+    await reader.inspect()
     for (const selector of [
+      'main button[type=submit]',
       'nav a[href="/dead-letters"]',
       'tbody a',
       'a[href*="action=discard"]',

@@ -1,6 +1,6 @@
 /** Readings that pages share: one at a time, seldom, and new after a change. */
 import { expect, it } from 'vitest'
-import { remembered } from '../../src/console/readings.ts'
+import { openAnswers, remembered } from '../../src/console/readings.ts'
 import { systemClock } from '../../src/core/clock.ts'
 
 /** A reading that the test answers. */
@@ -93,4 +93,27 @@ it('a caller that does not wait gets nothing, and the reading continues', async 
   asked[0]!.answer('there')
   await expect.poll(() => shared.within(10)).toBe('there')
   expect(asked.length).toBe(1)
+})
+
+it('an answer that is late is for whoever asks the same next, and is given once', async () => {
+  let micros = 0
+  const ask = openAnswers({ now: () => micros, sleep: systemClock.sleep })
+  const begun: { answer(value: string): void; fail(): void }[] = []
+  const read = () =>
+    new Promise<string>((resolve, reject) => {
+      begun.push({ answer: resolve, fail: () => reject(new Error('away')) })
+    })
+  const within = (key: string) => ask(key, read, 10)
+  expect([await within('one'), await within('two'), await within('one'), begun.length]).toEqual([
+    ...[null, null, null],
+    2,
+  ])
+  begun[0]!.answer('first')
+  expect([await within('one'), await within('one'), begun.length]).toEqual(['first', null, 3])
+  begun[1]!.fail()
+  await expect(within('two')).rejects.toThrow('away')
+  // Nobody asked for this answer for more than a minute.
+  begun[2]!.answer('old')
+  micros += 61_000_000
+  expect([await within('one'), begun.length]).toEqual([null, 4])
 })

@@ -7,7 +7,7 @@ import { networksOf, ROLES, type Role } from '../../src/core/peers.ts'
 import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
 import { entityDiagram } from '../../src/streams/diagram.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
-import { openScene, openWarehouse, query, type Scene } from '../e2e/support/scene.ts'
+import { connect, openScene, openWarehouse, query, type Scene } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
 import { type Reader, startConsole, whole } from './support/console.ts'
 
@@ -58,7 +58,11 @@ describe('access', () => {
     expect((await console_.reader().post('/login', { link: old })).status).toBe(403)
     const reader = await console_.enter('viewer')
     expect((await reader.get('/runs')).status).toBe(200)
+    const before = await audited(warehouse.url)
     expect((await reader.post('/logout')).headers.get('location')).toBe('/login')
+    expect((await audited(warehouse.url)).slice(before.length)).toEqual([
+      { login: 'viewer', action: 'logout', object: '', detail: {} },
+    ])
     expect((await reader.get('/runs')).headers.get('location')).toBe('/login')
     const another = await console_.enter('viewer')
     later += 12 * 3_600_000_000 + 1_000_000
@@ -95,7 +99,7 @@ describe('access', () => {
       wanted.map(({ method, path }) => `${method} ${path}`).filter((each) => !/HEAD|assets/.test(each))
     const open = console_.routes.filter(({ role }) => role === 'nobody')
     expect(named(open)).toEqual(['GET /login', 'POST /login', 'POST /login/link'])
-    const closed = console_.routes.filter(({ role, method }) => role !== 'nobody' && method !== 'HEAD')
+    const closed = console_.routes.filter(({ role }) => role !== 'nobody')
     // Who adds a form here adds the test that it leaves one audit row.
     expect(named(closed.filter(({ method }) => method === 'POST')).sort()).toEqual([
       ...['POST /audit/link', 'POST /break/:name', 'POST /dead-letters/discard', 'POST /dead-letters/retry'],
@@ -103,11 +107,13 @@ describe('access', () => {
       'POST /verify/:run/receipt',
     ])
     expect(named(closed)).toContain('GET /break')
+    const ask = (reader: Reader, method: string, url: string) =>
+      method === 'GET' ? reader.get(url) : method === 'HEAD' ? reader.head(url) : reader.post(url)
     const before = await audited(warehouse.url)
     for (const { method, path, role } of closed) {
       const url = path.replace(/:\w+/g, '1')
       const place = `${method} ${path}`
-      const refused = method === 'GET' ? await stranger.get(url) : await stranger.post(url)
+      const refused = await ask(stranger, method, url)
       if (method === 'GET')
         expect([place, refused.status, refused.headers.get('location')]).toEqual([place, 303, '/login'])
       else expect([place, refused.status]).toEqual([place, 401])
@@ -116,9 +122,9 @@ describe('access', () => {
         [operator, 'operator'],
       ] as const) {
         if (ROLES.indexOf(role as Role) <= ROLES.indexOf(has)) continue
-        const without = method === 'GET' ? await reader.get(url) : await reader.post(url)
+        const without = await ask(reader, method, url)
         expect([place, has, without.status]).toEqual([place, has, 403])
-        expect(without.text).toContain(`this needs the role ${role}`)
+        if (method !== 'HEAD') expect(without.text).toContain(`this needs the role ${role}`)
       }
     }
     expect(new Set(closed.map(({ role }) => role))).toEqual(new Set(ROLES))
@@ -154,6 +160,23 @@ describe('access', () => {
     for (let time = 0; time < 30; time++) statuses.push((await stranger.post('/login', { link: 'x' })).status)
     expect(statuses).toEqual([...Array(29).fill(403), 429])
     expect((await viewer.get('/dead-letters')).headers.get('x-ratelimit-limit')).toBe('1200')
+  })
+
+  it('refuses what a reader asks beyond the limit, whatever it is, and serves the others', async () => {
+    await using console_ = await startConsole(warehouse.url, { requestsPerMinute: 5 })
+    const other = await console_.enter('viewer')
+    // A first page was loaded to log in.
+    const operator = await console_.enter('operator')
+    const before = await audited(warehouse.url)
+    const paths = ['/runs', '/inbox', '/verify', '/dead-letters', '/runs', '/questions']
+    const statuses = []
+    for (const path of paths) statuses.push((await operator.get(path)).status)
+    expect(statuses).toEqual([200, 200, 200, 200, 429, 429])
+    const refused = await operator.post('/audit/link', { login: 'grace', role: 'viewer' })
+    expect([refused.status, refused.headers.has('retry-after')]).toEqual([429, true])
+    expect(refused.text).toContain('too many requests')
+    expect(await audited(warehouse.url)).toEqual(before)
+    expect((await other.get('/runs')).status).toBe(200)
   })
 
   it('a form counts only with its token, from a page of this console', async () => {
@@ -294,10 +317,17 @@ describe('access', () => {
 
   it('prints a new link where the process runs, a few times a minute, and shows it to nobody', async () => {
     const stranger = console_.reader()
+    const before = await audited(warehouse.url)
     const answers = []
     for (let time = 0; time < 4; time++) answers.push(await stranger.post('/login/link'))
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429])
     expect(console_.printed).toHaveLength(3)
+    expect((await audited(warehouse.url)).slice(before.length)).toEqual(
+      console_.printed.map(() => ({
+        ...{ login: '(not logged in)', action: 'link', object: 'ada' },
+        detail: { role: 'operator', printed: true, from: '127.0.0.1' },
+      })),
+    )
     for (const link of console_.printed) {
       const secret = new URL(link).searchParams.get('link')!
       expect(answers.map(({ text }) => text).join()).not.toContain(secret)
@@ -397,25 +427,29 @@ describe('pages', () => {
 
   it('readers of a role share the text of a page, each with their own name and token', async () => {
     await using console_ = await startConsole(scene.url)
-    const [ada, grace, kim] = [
+    const [ada, grace, kim, odd] = [
       await console_.enter('operator', 'ada'),
       await console_.enter('operator', 'grace'),
       await console_.enter('viewer', 'kim'),
+      await console_.enter('operator', `<b title="$&">o'`),
     ]
-    const page = async (reader: Reader) => (await reader.get('/dead-letters')).text
-    const texts = await Promise.all([ada, grace, kim].map((reader) => page(reader)))
+    const page = (reader: Reader) => whole(reader, '/dead-letters')
+    await page(ada)
+    const texts = await Promise.all([ada, grace, kim, odd].map((reader) => page(reader)))
     for (const [at, [{ token }, login]] of (
       [
         [ada, 'ada, operator'],
         [grace, 'grace, operator'],
         [kim, 'kim, viewer'],
+        // A name that looks like markup is shown as text here, too.
+        [odd, '&lt;b title=&quot;$&amp;&quot;&gt;o&#39;, operator'],
       ] as const
     ).entries()) {
       expect(texts[at]).toContain(`name="token" value="${token}"`)
       expect(texts[at]).toContain(`<span>${login}</span>`)
     }
     expect(texts[1]!.replaceAll(grace.token, ada.token).replace('grace', 'ada')).toBe(texts[0])
-    expect(texts.map((text) => text.includes('href="/audit"'))).toEqual([true, true, false])
+    expect(texts.map((text) => text.includes('href="/audit"'))).toEqual([true, true, false, true])
     // A new reading is shown.
     await scene.query(`
       insert into intake_ops.dead_letters (team_id, stream, record_id, origin, reason, fingerprint)
@@ -437,6 +471,17 @@ describe('pages', () => {
     )
     expect(overview).toContain('needs nobody')
     expect(overview).not.toContain('What to do next')
+    const [days] = await scene.query<{ rows: number; events: number }>(
+      `select sum(changed + deleted)::int as rows, (select coalesce(sum(events), 0)::int from intake_ops.events_received) as events
+       from intake_ops.run_streams`,
+    )
+    const drawn = await whole(reader, '/')
+    for (const what of [
+      `rows changed by runs per day for 30 days: ${days!.rows}`,
+      `events per day for 30 days: ${days!.events}`,
+    ])
+      expect(drawn).toContain(`aria-label="${what} in all`)
+    expect(await whole(reader, '/streams')).toContain('aria-label="changes of the last 1 runs"')
     const [counted] = await scene.query<{ patients: number }>(
       'select count(*)::int as patients from intake.patients where _deleted_at is null',
     )
@@ -469,6 +514,50 @@ describe('pages', () => {
     expect([status, headers.get('content-type')]).toEqual([200, 'image/svg+xml'])
     expect(headers.get('content-security-policy')).toBe(POLICY)
     expect(text).toBe(entityDiagram())
+  })
+
+  it('no screen shows a value of a record, not even to a steward', async () => {
+    const values = await scene.query<{ value: string }>(`
+      select distinct value from intake.patients, unnest(array[email, phone_number, address, first_name || ' ' || last_name]) value
+      where length(value) > 8
+      union select value_text from intake.response_answers where choice_id is null and length(value_text) > 12`)
+    expect(values.length).toBeGreaterThan(50)
+    const [patient] = await scene.query<{ id: string }>('select min(id) as id from intake.patients')
+    await using console_ = await startConsole(scene.url)
+    const steward = await console_.enter('steward')
+    const screens = console_.routes.flatMap(({ method, path }) =>
+      method === 'GET' && !/:|^\/(?:live|login|assets)/.test(path) ? [path] : [],
+    )
+    const further = ['/runs/1', '/streams/default/patients', '/verify/2/receipt']
+    const record = `/records?team=default&stream=patients&id=${patient!.id}`
+    for (const path of [...screens, ...further, record]) {
+      const text = (await whole(steward, path)).replaceAll('&#39;', "'").replaceAll('&amp;', '&')
+      expect([path, values.filter(({ value }) => text.includes(value))]).toEqual([path, []])
+    }
+  })
+
+  it('a record, an event and the audit say that they are being read, and are shown once they were', async () => {
+    const [patient] = await scene.query<{ id: string }>('select min(id) as id from intake.patients')
+    await using console_ = await startConsole(scene.url)
+    const operator = await console_.enter('operator')
+    const session = await connect(scene.url)
+    const shown = {
+      [`/records?team=default&stream=patients&id=${patient!.id}`]: 'first known state',
+      '/records': 'Every state of a record',
+      '/events?team=default&id=nothing': 'The inbox has no event',
+      '/audit': '<th scope="row">login</th>',
+    }
+    try {
+      await session.query('begin')
+      await session.query('lock table intake.teams, intake_ops.audit in access exclusive mode')
+      const texts = Object.keys(shown).map(async (path) => (await operator.get(path)).text)
+      for (const text of await Promise.all(texts))
+        expect(text).toMatch(/<main [^>]*data-waits>[\s\S]* role="status">(?:Reading|Looking)/)
+    } finally {
+      await session.query('rollback')
+      await session.end()
+    }
+    for (const [path, text] of Object.entries(shown)) expect(await whole(operator, path)).toContain(text)
   })
 
   it('a run is compared with the one before, and says why a figure is zero', async () => {
@@ -508,6 +597,9 @@ describe('pages', () => {
     expect(refused.status).toBe(503)
     expect(refused.text).toContain('cannot reach the warehouse')
     expect(refused.headers.get('set-cookie')).toBeNull()
+    // A link that cannot be audited is not printed.
+    expect((await console_.reader().post('/login/link')).status).toBe(503)
+    expect(console_.printed).toEqual([])
     expect(refused.text + console_.logged.join()).not.toMatch(/canary|at .*\.ts:/)
   })
 })

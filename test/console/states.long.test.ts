@@ -2,6 +2,8 @@
  * Every screen in every state at two sizes, in a real browser: no error, no request to another host, no violation of
  * accessibility, nothing wider than the page. A missing browser skips it, and says so.
  */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
@@ -17,6 +19,20 @@ const BAD: Check = {
   status: 'failed',
   detail: 'no connection is left',
   hint: 'end sessions',
+}
+
+/** Answers each request with a text. */
+async function serveText(text: () => string): Promise<AsyncDisposable & { readonly url: string }> {
+  const server = createServer((_request, response) => response.end(text()))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}/metrics`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
 }
 
 if (noBrowser) process.stdout.write(`every screen in every state${reasonWithoutBrowser}\n`)
@@ -95,6 +111,11 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
       select team_id, 'e-1', '\\x01', current_date, now() - interval '2 hours', 'updated', 'patient', 'x-1', '{}'
       from intake.teams`)
     await scene.query(`
+      insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id,
+        body, status, settled_at)
+      select team_id, 'e-2', '\\x02', current_date, now(), 'updated', 'patient', 'x-1', '{}', 'dead', now()
+      from intake.teams`)
+    await scene.query(`
       update intake_ops.verifications set is_equal = false, different = 2, missing = 1, missing_ids = '{x-1}',
         different_ids = '[{"id": "x-2", "fields": ["city", "zipcode"]}]' where stream = 'patients'`)
     await scene.query(`
@@ -113,6 +134,7 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
       `/runs/${last!.run}`,
       '/streams/default/patients',
       '/records?team=default&stream=patients&id=x-1',
+      '/events?team=default&id=e-2',
     ]
     await inspectAll(scene.url, further, BAD)
   })
@@ -128,7 +150,7 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     await session.query('begin')
     await session.query('lock table intake.teams, intake.responses, intake_ops.runs in access exclusive mode')
     // The first page is the overview.
-    const { page, inspect, close } = await openPage(browser, console_.link('ada', 'viewer'), {
+    const { page, inspect, close } = await openPage(browser, console_.link('ada', 'operator'), {
       ...view,
       // A page that loads itself again when its reading has failed.
       expectedErrors: /status of 503/,
@@ -140,24 +162,60 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
       '/inbox',
       '/dead-letters',
       '/verify',
+      '/records',
+      '/records?team=default&stream=patients&id=x-1',
+      '/events?team=default&id=e-1',
       '/questions',
       '/insights',
+      '/health',
+      '/audit',
     ]
     const seen = []
+    // After the login, which it would stop.
+    await session.query('lock table intake_ops.audit in access exclusive mode')
     try {
-      for (const path of [...waiting, '/health']) {
+      for (const path of waiting) {
         if (path !== '/') await page.goto(`${console_.url}${path}`, { waitUntil: 'domcontentloaded' })
         const notice = page.locator('main[data-waits] .notice[role=status]')
         seen.push([path, (await notice.count()) > 0])
+        await inspect()
       }
-      await inspect()
     } finally {
       await session.query('rollback')
       await session.end()
     }
-    expect(seen).toEqual([...waiting, '/health'].map((path) => [path, true]))
+    expect(seen).toEqual(waiting.map((path) => [path, true]))
     await close()
   })
+
+  it.each(VIEWS)(
+    'the inbox of a process that receives events, as a live chart, at $viewport.width',
+    async (view) => {
+      let asked = 0
+      await using metrics = await serveText(() => {
+        asked += 1
+        return `intake_events_received_total{team="default"} ${asked * 40}
+intake_events_drained_total{team="default",outcome="done"} ${asked * 39}
+intake_events_rejected_total{team="default",reason="signature"} ${asked}
+intake_event_visible_seconds_bucket{le="0.1",team="default"} ${asked * 30}
+intake_event_visible_seconds_bucket{le="1",team="default"} ${asked * 39}
+intake_event_visible_seconds_bucket{le="+Inf",team="default"} ${asked * 39}
+`
+      })
+      await using console_ = await startConsole(scene.url, { metricsUrl: metrics.url })
+      const { page, visit, inspect, close } = await openPage(browser, console_.link('ada', 'viewer'), view)
+      await visit('/inbox')
+      await page.locator('[data-samples] canvas').waitFor()
+      expect(await page.locator('.u-legend .u-label').allTextContents()).toEqual(
+        expect.arrayContaining(['received/s', 'stored/s', 'visible/s', '50 % visible within, s']),
+      )
+      expect(await page.getByRole('region', { name: 'Refused requests' }).textContent()).toMatch(
+        /signature\d+/,
+      )
+      await inspect()
+      await close()
+    },
+  )
 
   it('a run in progress, at both sizes', async () => {
     await using console_ = await startConsole(scene.url)

@@ -51,14 +51,22 @@
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
+  /** Durations, whose names end with their unit, have an axis of their own at the right. */
   function draw(place, data, names, time) {
     const axis = { stroke: colour('--soft'), grid: { stroke: colour('--line'), width: 1 } }
-    const line = (label, at) => ({ label, stroke: colour(['--bar', '--good', '--warn'][at]), width: 2 })
+    const isDuration = (label) => label.endsWith(', s')
+    const line = (label, at) => ({
+      label,
+      stroke: colour(['--bar', '--good', '--link', '--warn', '--bad'][at]),
+      width: 2,
+      scale: isDuration(label) ? 's' : 'y',
+    })
+    const durations = names.some(isDuration) ? [{ ...axis, scale: 's', side: 1, grid: { show: false } }] : []
     const options = {
       width: Math.max(280, Math.min(place.clientWidth, 1100)),
       height: 220,
       scales: { x: { time } },
-      axes: [axis, axis],
+      axes: [axis, axis, ...durations],
       series: [{}, ...names.map(line)],
     }
     place.replaceChildren()
@@ -85,8 +93,15 @@
     try {
       const { samples } = await (await fetch(place.dataset.samples)).json()
       const of = (name) => samples.map((sample) => sample[name])
-      const series = [of('at'), of('received'), of('drained'), of('p99')]
-      if (samples.length > 1) draw(place, series, ['received/s', 'visible/s', '99 % visible within, s'], true)
+      const series = [of('at'), of('received'), of('stored'), of('drained'), of('p50'), of('p99')]
+      const names = [
+        'received/s',
+        'stored/s',
+        'visible/s',
+        '50 % visible within, s',
+        '99 % visible within, s',
+      ]
+      if (samples.length > 1) draw(place, series, names, true)
     } catch {
       // The next round tries again.
     }

@@ -20,8 +20,9 @@ const METRICS_MS = 1_500
 export interface Sample {
   /** Seconds since 1970. */
   readonly at: number
-  /** Events a second since the sample before. */
+  /** A second since the sample before: requests, refused ones included; events that were committed, and that became visible. */
   readonly received: number
+  readonly stored: number
   readonly drained: number
   /** Seconds from arrival to the commit of the row; null if no event became visible. */
   readonly p50: number | null
@@ -29,6 +30,7 @@ export interface Sample {
 }
 
 export interface Metrics {
+  /** Events that were committed. */
   readonly received: number
   readonly drained: number
   /** Cumulative counts by upper bound, in ascending order. */
@@ -79,13 +81,15 @@ export function serveInbox(app: FastifyInstance, { options, readings, show }: Sh
 }
 
 export function sampleOf(at: number, seconds: number, before: Metrics, now: Metrics): Sample {
-  const rate = (figure: 'received' | 'drained') => Math.max(0, now[figure] - before[figure]) / seconds
+  const rate = (figure: (of: Metrics) => number) => Math.max(0, figure(now) - figure(before)) / seconds
+  const refused = rate((of) => of.refused.reduce((sum, { count }) => sum + count, 0))
+  const stored = rate((of) => of.received)
   const counts = now.visible.map(([bound, count]) => {
     const earlier = before.visible.find(([each]) => each === bound)?.[1] ?? 0
     return [bound, Math.max(0, count - earlier)] as const
   })
   return {
-    ...{ at: Math.round(at), received: rate('received'), drained: rate('drained') },
+    ...{ at: Math.round(at), received: stored + refused, stored, drained: rate((of) => of.drained) },
     ...{ p50: quantileOf(counts, 0.5), p99: quantileOf(counts, 0.99) },
   }
 }

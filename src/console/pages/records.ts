@@ -46,39 +46,58 @@ export function serveRecords(app: FastifyInstance, shared: Shared): void {
 
   app.get('/events', { config: { role: 'viewer' } }, async (request, reply) => {
     const { team = '', id = '' } = request.query as Readonly<Record<string, string>>
-    const events = await readings.look((db) => readEvents(db, team, String(id)))
+    const asked = { team, id: String(id) }
+    const read = () => readings.look((db) => readEvents(db, team, asked.id))
+    const events = await readings.ask(`event ${JSON.stringify(asked)}`, read, PATIENCE_MS)
     const streamOf = (source: string | null) =>
       ALL_STREAMS.find((each) => each.source === source)?.name ?? null
-    const data = { asked: { team, id: String(id) }, events, streamOf }
-    const status = events.length === 0 ? 404 : 200
-    return show(request, reply, { view: 'event', title: 'Event', status, data })
+    const status = events?.length === 0 ? 404 : 200
+    const page = { view: 'event', title: 'Event', status, waits: events === null }
+    return show(request, reply, { ...page, data: { asked, events, streamOf } })
   })
 
   app.get('/records', { config: { role: 'viewer' } }, async (request, reply) => {
     const { team = '', stream = '', id = '' } = request.query as Readonly<Record<string, string>>
-    const teams = (await readings.look(readTeams)).filter(({ isRemoved }) => !isRemoved)
     const asked = { team, stream, id: String(id) }
+    const key = `record ${JSON.stringify(asked)}`
+    const read = await readings.ask(key, () => readRecord(asked), PATIENCE_MS)
+    const { teams, paths = [], found, why }: Partial<FoundRecord> = read ?? {}
     const data = {
-      asked,
-      teams,
+      ...{ asked, teams: teams ?? null, found: found ?? null, why: why ?? null },
       streams: ALL_STREAMS.map(({ name }) => name),
-      paths: [],
-      found: null,
-      why: null,
+      paths: mayAct(request.visitor!, 'steward') ? paths : [],
     }
-    const page = { view: 'record', title: 'Record' }
-    if (asked.id === '') return show(request, reply, { ...page, data })
+    const status = why === undefined ? 200 : 404
+    const page = { view: 'record', title: 'Record', status, waits: read === null }
+    return show(request, reply, { ...page, data })
+  })
+
+  /** What the page shows of a record, if one is asked for. */
+  async function readRecord({ team, stream, id }: Asked): Promise<FoundRecord> {
+    const teams = (await readings.look(readTeams)).filter(({ isRemoved }) => !isRemoved)
+    if (id === '') return { teams }
     try {
-      const whole = await explained(team, stream, asked.id)
+      const whole = await explained(team, stream, id)
       if (whole === null) throw new Refusal(404, 'there is no such team or stream')
-      const paths = mayAct(request.visitor!, 'steward') ? leavesOf(whole).map(({ path }) => path) : []
-      return show(request, reply, { ...page, data: { ...data, paths, found: withoutValues(whole) } })
+      return { teams, paths: leavesOf(whole).map(({ path }) => path), found: withoutValues(whole) }
     } catch (error) {
       if (!isUnknown(error)) throw error
-      const { message } = error as Error
-      return show(request, reply, { ...page, status: 404, data: { ...data, why: message } })
+      return { teams, why: (error as Error).message }
     }
-  })
+  }
+}
+
+const PATIENCE_MS = 700
+
+type Asked = Readonly<Record<'team' | 'stream' | 'id', string>>
+
+interface FoundRecord {
+  readonly teams: readonly { readonly name: string }[]
+  /** Of its single values. */
+  readonly paths?: readonly string[]
+  readonly found?: ReturnType<typeof withoutValues>
+  /** Why there is nothing to show. */
+  readonly why?: string
 }
 
 interface ReceivedEvent {

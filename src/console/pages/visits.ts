@@ -42,6 +42,11 @@ async function readAudit(db: Kysely<Warehouse>): Promise<readonly Audited[]> {
   return rows
 }
 
+const PATIENCE_MS = 700
+
+/** In the audit, who has no session: no login has these characters. */
+const NOBODY = { login: '(not logged in)' }
+
 /** Logins are slow to guess, and links are too long to guess. */
 const FEW = { rateLimit: { max: 30, timeWindow: 60_000 } }
 
@@ -70,8 +75,12 @@ export function serveVisits(app: FastifyInstance, shared: Shared): void {
   app.post(
     '/login/link',
     { config: { role: 'nobody', rateLimit: { max: 3, timeWindow: 60_000 } } },
-    (request, reply) => {
+    async (request, reply) => {
       const { login, linkRole } = options
+      await audit(shared, request.visitor ?? NOBODY, {
+        ...{ action: 'link', object: login },
+        detail: { role: linkRole, printed: true, from: request.ip },
+      })
       options.onLink(shared.link(login, linkRole), linkRole)
       return show(request, reply, { view: 'login', title: 'Log in', data: { link: null, printed: true } })
     },
@@ -84,12 +93,9 @@ export function serveVisits(app: FastifyInstance, shared: Shared): void {
   })
 
   app.get('/audit', { config: { role: 'operator' } }, async (request, reply) => {
-    const rows = await readings.look(readAudit)
-    return show(request, reply, {
-      view: 'audit',
-      title: 'Audit',
-      data: { rows, made: null, roles: rolesOf(request) },
-    })
+    const rows = await readings.ask('audit', () => readings.look(readAudit), PATIENCE_MS)
+    const page = { view: 'audit', title: 'Audit', waits: rows === null }
+    return show(request, reply, { ...page, data: { rows, made: null, roles: rolesOf(request) } })
   })
 
   app.post('/audit/link', { config: { role: 'operator' } }, async (request, reply) => {

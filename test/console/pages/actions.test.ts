@@ -5,7 +5,7 @@ import { readConfig } from '../../../src/config/config.ts'
 import { checkReceipt } from '../../../src/operate/receipts.ts'
 import { openScene, type Scene } from '../../e2e/support/scene.ts'
 import { runCommand } from '../../support/run-command.ts'
-import { type Reader, startConsole, whole } from '../support/console.ts'
+import { type Reader, startConsole, whole, wholeAnswer } from '../support/console.ts'
 
 let scene: Scene
 let page: Awaited<ReturnType<typeof startConsole>>
@@ -81,7 +81,7 @@ it('dead letters are grouped by reason, previewed, and retried or discarded as p
   const ids = people.map(({ id }) => id)
   await plant('was refused by the warehouse', ids)
   await plant('has a <b>strange</b> id', ['x-1', 'x-2'])
-  const groups = (await operator.get('/dead-letters')).text
+  const groups = await whole(operator, '/dead-letters')
   expect(groups).toContain('has a &lt;b&gt;strange&lt;/b&gt; id')
   expect(groups).not.toContain('<b>strange')
 
@@ -213,16 +213,18 @@ it('a record is explained by origins and names of fields, without a value', asyn
   expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
   control.updatePatient(id, { city: 'canary-after', first_name: 'canary-name' })
   expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
-  const { text, status } = await operator.get(`/records?team=default&stream=patients&id=${id}`)
+  const place = `/records?team=default&stream=patients&id=${id}`
+  const { text, status } = await wholeAnswer(operator, place)
   expect(status).toBe(200)
   expect(text).toMatch(/changed: city, first_name/)
   expect(text).toContain('won by: ')
   expect(text).not.toContain('canary')
   expect((await operator.get('/records')).status).toBe(200)
-  const unknown = await operator.get('/records?team=default&stream=patients&id=%3Cb%3Enobody')
+  const unknown = await wholeAnswer(operator, '/records?team=default&stream=patients&id=%3Cb%3Enobody')
   expect([unknown.status, unknown.text.includes('has no record of patients')]).toEqual([404, true])
   expect(unknown.text).not.toContain('<b>nobody')
-  expect((await operator.get('/records?team=default&stream=nothing&id=1')).status).toBe(404)
+  const nothing = '/records?team=default&stream=nothing&id=1'
+  expect((await wholeAnswer(operator, nothing)).status).toBe(404)
   expect(await audited()).toEqual([])
 })
 
@@ -232,13 +234,14 @@ it('an event is found by its id, with what became of it and a link to its record
       body, status, settled_at)
     select team_id, '<i>e-7', '\\x0a0b', current_date, now(), 'updated', 'patient', 'x-7', '{"a":"canary-body"}', 'done', now()
     from intake.teams`)
-  const found = await operator.get(`/events?${new URLSearchParams({ team: 'default', id: '<i>e-7' })}`)
+  const place = `/events?${new URLSearchParams({ team: 'default', id: '<i>e-7' })}`
+  const found = await wholeAnswer(operator, place)
   expect(found.status).toBe(200)
   expect(found.text).toContain('patient updated, content <code>0a0b</code>')
   expect(found.text).toContain('/records?team=default&amp;stream=patients&amp;id=x-7')
   expect(found.text).toContain('&lt;i&gt;e-7')
   expect(found.text).not.toMatch(/<i>|canary/)
-  const unknown = await operator.get('/events?team=default&id=nothing')
+  const unknown = await wholeAnswer(operator, '/events?team=default&id=nothing')
   expect([unknown.status, unknown.text.includes('The inbox has no event')]).toEqual([404, true])
   expect(await audited()).toEqual([])
   await scene.query(`delete from intake_raw.inbox where event_id = '<i>e-7'`)
@@ -250,9 +253,9 @@ it('a steward asks for one value, which is recorded before it is shown; others s
   control.updatePatient(id, { city: '<b>canary-city</b>', first_name: 'canary-name' })
   expect((await scene.backfill('--streams', 'patients')).code).toBe(0)
   const place = `/records?team=default&stream=patients&id=${id}`
-  expect((await operator.get(place)).text).not.toContain('/records/value')
+  expect(await whole(operator, place)).not.toContain('/records/value')
   const steward = await page.enter('steward')
-  const { text } = await steward.get(place)
+  const text = await whole(steward, place)
   expect(text).toContain('<option>city</option>')
   expect(text).not.toContain('canary')
   const fields = { team: 'default', stream: 'patients', id, path: 'city' }

@@ -14,6 +14,7 @@ export interface Answer {
 
 export interface Reader {
   get(path: string): Promise<Answer>
+  head(path: string): Promise<Answer>
   /** Sends a form, with the token of the session unless `fields` has one. */
   post(
     path: string,
@@ -58,6 +59,7 @@ export async function startConsole(url: string, options: Partial<ConsoleOptions>
     }
     return {
       get: (path) => send(path, { headers: { cookie } }),
+      head: (path) => send(path, { method: 'HEAD', headers: { cookie } }),
       post: (path, fields = {}, headers = {}) =>
         send(path, {
           method: 'POST',
@@ -90,9 +92,13 @@ function bodyOf(token: string, fields: Parameters<Reader['post']>[1] = {}): URLS
 
 /** The page, once it has everything that it waits for. */
 export async function whole(reader: Reader, path: string): Promise<string> {
+  return (await wholeAnswer(reader, path)).text
+}
+
+export async function wholeAnswer(reader: Reader, path: string): Promise<Answer> {
   for (;;) {
-    const { text } = await reader.get(path)
-    if (!text.includes('data-waits')) return text
+    const answer = await reader.get(path)
+    if (!answer.text.includes('data-waits')) return answer
     await sleep(100)
   }
 }
