@@ -153,6 +153,24 @@ describe.each(documents)('%s', (name) => {
     }
   })
 
+  test('names only commands and options that exist', async () => {
+    const typed = [
+      ...text.matchAll(/`(?:npx )?intake-sync ([a-z][^`]*)`/g),
+      ...blocksOf(text).flatMap((block) => [
+        ...block.text.matchAll(/^(?:npx |\$ )?intake-sync ([a-z].*)$/gm),
+      ]),
+    ]
+    for (const [, words] of typed) {
+      const [command = '', nested = ''] = words!.replace(/#.*/, '').split(/\s+/)
+      expect(await commands()).toContain(command)
+      const help = await helpOf(command)
+      const isGroup = new RegExp(`^ {2}${nested || '-'}\\b`, 'm').test(help.split('\nCommands:\n')[1] ?? '')
+      const all = isGroup ? help + (await helpOf(command, nested)) : help
+      for (const [option] of words!.matchAll(/--[a-z][a-z-]*/g))
+        expect([words, all]).toEqual([words, expect.stringContaining(option)])
+    }
+  })
+
   test('has shell blocks that a shell can parse', () => {
     for (const { text: script } of blocksOf(text).filter((block) => block.language === 'sh')) {
       expect(spawnSync('sh', ['-n'], { input: script, encoding: 'utf8' }).stderr).toBe('')

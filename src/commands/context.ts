@@ -37,6 +37,11 @@ export interface Output {
   readonly columns?: number
 }
 
+/** The first words of a command line. An installed package has its command in the path, and no Dockerfile. */
+export const TYPED = existsSync(new URL('../../Dockerfile', import.meta.url))
+  ? 'npx intake-sync'
+  : 'intake-sync'
+
 /** Ends a command with an exit code and no error message of its own: 3, 4, 130 … */
 export class ExitCode extends Error {
   readonly exitCode: number

@@ -226,6 +226,8 @@ describe('the next step', () => {
     expect(stdout).toMatch(/patients different: \S+ \(city(, \w+)*\)\n/)
     expect(stdout).not.toMatch(/_hash|intake_raw/)
     expect(stdout).toContain('next: intake-sync verify --repair loads what differs\n')
+    // Why a living service differs again, and messages longest.
+    expect(stdout).toMatch(/until its event arrives. Messages .* differ until the next backfill\.\n/)
     expect((await verify('--repair')).stdout).not.toContain('next:')
   })
 })

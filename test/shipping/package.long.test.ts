@@ -121,7 +121,18 @@ describe.each([
       expect(performance.now() - begun).toBeLessThan(FIRST_QUERY_MILLISECONDS)
       expect(answer).toMatch(/\b\d{3}\b/)
       expect(backfill).toContain('psql')
-      expect(`${init}${backfill}${answer}`).not.toMatch(/npm run|node dist/)
+
+      // What it advises can be followed, in the shell of this user.
+      const deploy = await intakeSync('init', '--deploy', 'compose')
+      expect(deploy).toContain('image: intake-sync #')
+      const demo = await intakeSync('demo')
+      expect(`${init}${backfill}${answer}${deploy}${demo}`).not.toMatch(/npm run|node dist|npx|build:/)
+      const [, advised] = /^ {2}(INTAKE_DATA_DIR=.* intake-sync psql --as analyst)$/m.exec(demo)!
+      const shell = { cwd, env: { ...env, PATH: `${join(prefix, 'bin')}:${env.PATH}` } }
+      const typed = await run('sh', ['-c', `echo 'select count(*) from patients' | ${advised}`], shell)
+      expect(typed.stdout).toMatch(/\b3001\b/)
+      for (const [file] of demo.matchAll(/\bdocs\/[\w./-]*\w/g))
+        expect([file, existsSync(join(installed, file))]).toEqual([file, true])
     },
     TIMEOUT,
   )

@@ -1,7 +1,7 @@
 /** The text output of the demo. Invariant: contains no password; all people in it are invented. */
 import type { BackfillSummary } from '../../extract/backfill.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import type { Context } from '../context.ts'
+import { type Context, TYPED } from '../context.ts'
 import { backfillText } from '../run/backfill-report.ts'
 import { table } from '../terminal/printable.ts'
 import { fittedTable } from '../terminal/terminal.ts'
@@ -81,7 +81,7 @@ export function refusedText({ sql, reason }: { readonly sql: string; readonly re
     '',
     `  refused: ${reason}`,
     '',
-    'docs/warehouse.md describes each view, docs/queries has twenty queries, and',
+    'docs/warehouse.md describes each view, docs/queries has thirty queries, and',
     'intake-sync classify shows or hides the answers to a question.',
     '',
     '',
@@ -93,9 +93,9 @@ export function overlongDirectoryText({ dataDir }: DemoPlaces): string {
   return [
     'The tables are kept until the next demo. Next steps:',
     '',
-    `  INTAKE_DATA_DIR=${quoted(dataDir)} npx intake-sync psql --as analyst`,
-    '  npx intake-sync demo --stay      keeps the warehouse and the service running',
-    '  npx intake-sync emulator         a service to try backfill and faults with',
+    `  INTAKE_DATA_DIR=${quoted(dataDir)} ${TYPED} psql --as analyst`,
+    `  ${TYPED} demo --stay      keeps the warehouse and the service running`,
+    `  ${TYPED} emulator         a service to try backfill and faults with`,
     '',
     '',
   ].join('\n')
@@ -121,9 +121,9 @@ export function stayText(
     ...Object.entries({ INTAKE_DATA_DIR: dataDir, ...variables }).map(
       ([name, value]) => `  export ${name}=${quoted(value)}`,
     ),
-    '  npx intake-sync psql --as analyst',
-    '  npx intake-sync backfill',
-    '  npx intake-sync status',
+    `  ${TYPED} psql --as analyst`,
+    `  ${TYPED} backfill`,
+    `  ${TYPED} status`,
     '',
     '',
   ].join('\n')

@@ -1,5 +1,6 @@
 /** How to run intake-sync from now on, with the paths of this machine. docs/deploy has the hardened versions. */
-import { dirname } from 'node:path'
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isJson } from './settings-json.ts'
 
@@ -15,8 +16,9 @@ const MOUNTED = '/run/intake-sync.json'
 const CLI = fileURLToPath(new URL('../../cli.js', import.meta.url))
 const PACKAGE = dirname(dirname(CLI))
 
-export function deployText(kind: Deployment, settingsFile: string): string {
-  return { cron, systemd, compose }[kind](settingsFile)
+/** `folder` is that of this program. */
+export function deployText(kind: Deployment, settingsFile: string, folder = PACKAGE): string {
+  return { cron, systemd, compose }[kind](settingsFile, folder)
 }
 
 /** A per cent sign ends the command in a crontab. */
@@ -49,7 +51,11 @@ WantedBy=multi-user.target
 `
 }
 
-function compose(file: string): string {
+/** Only a checkout has what the image is built from. */
+function compose(file: string, folder: string): string {
+  const image = existsSync(join(folder, 'Dockerfile'))
+    ? `build: ${JSON.stringify(folder)}`
+    : 'image: intake-sync # made in a checkout of intake-sync: docker build -t intake-sync .'
   // Docker reads lines; JSON is mounted, for a user who may read it.
   const settings = isJson(file)
     ? `    user: "${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}"
@@ -60,7 +66,7 @@ function compose(file: string): string {
   return `# docker-compose.yml
 services:
   intake-sync:
-    build: ${JSON.stringify(PACKAGE)}
+    ${image}
     command: serve
     restart: on-failure
 ${settings}

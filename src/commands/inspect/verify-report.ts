@@ -167,10 +167,10 @@ function deepText(
   return [`${counts}: differ in ${differences.length} place(s): ${listed(places)}`]
 }
 
-/** A service that lives goes on changing: what differs for that reason is equal soon. */
+/** A living service goes on changing: what differs for that reason is equal soon. */
 export function nextText(context: Context): string {
   const next = 'next: intake-sync verify --repair loads what differs'
   const why =
-    'What changed at the service in the meantime differs until its event, or the next backfill, arrives.'
+    'What changed at the service in the meantime differs until its event arrives. Messages and exports have mostly no events: they differ until the next backfill.'
   return paragraph(context, next, 0) + paragraph(context, why, 0)
 }

@@ -489,6 +489,11 @@ it.each(Object.keys(DEPLOYMENTS) as (keyof typeof DEPLOYMENTS)[])(
       const ofJson = parse(deployText(kind, '/srv/my settings.json')).services['intake-sync']
       expect(ofJson.volumes).toEqual([`/srv/my settings.json:${ofJson.environment.INTAKE_ENV_FILE}:ro`])
       expect(ofJson.user).toBe(`${process.getuid!()}:${process.getgid!()}`)
+      // An installed package has nothing to build an image from.
+      expect(services['intake-sync'].build).toBe(resolve(import.meta.dirname, '../../..'))
+      const installed = parse(deployText(kind, '/srv/settings.env', folder)).services['intake-sync']
+      expect(installed).toMatchObject({ image: 'intake-sync', command: 'serve' })
+      expect(installed).not.toHaveProperty('build')
     }
   },
 )
