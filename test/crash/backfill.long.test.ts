@@ -16,6 +16,13 @@ async function expectWorld({ url, emulator }: Scene): Promise<void> {
   expect(await storedTables(url)).toEqual(expectedOf(emulator.control.world()))
 }
 
+async function sessionsOf(scene: Scene): Promise<number> {
+  const sessions = await scene.query(
+    `select from pg_stat_activity where datname = current_database() and application_name like 'intake-sync %'`,
+  )
+  return sessions.length
+}
+
 /** Runs a backfill; after some pages the network has this fault, for a while, and until it had an effect. */
 async function backfillUnder(
   scene: Scene,
@@ -75,6 +82,8 @@ describe.concurrent('when the connection to the warehouse', { timeout: 300_000 }
       expect(output).not.toMatch(/fault of intake-sync|postgres:\/\//)
       if (code === 1) {
         expect(output).toMatch(/cannot reach the warehouse, or lost the connection to it/)
+        // A session notices its broken connection when its statement ends, and holds its locks until then.
+        await until('its sessions ended', async () => (await sessionsOf(scene)) === 0, PATIENCE_MS)
         expect((await scene.backfill()).code).toBe(0)
       }
       await expectWorld(scene)

@@ -62,15 +62,7 @@ export async function openTroubled(stage: Stage): Promise<Troubled> {
     return sender
   }
 
-  const ready = () =>
-    until(
-      'both are ready',
-      async () => {
-        const answers = await Promise.all([ingester.get('/readyz'), drain.get('/readyz?part=drain')])
-        return answers.every(({ status }) => status === 200)
-      },
-      PATIENCE_MS,
-    )
+  const ready = () => Promise.all([isReady(ingester), isReady(drain, 'drain')])
 
   return {
     ...{ ingester, drain, warehouse, road, through },
@@ -90,6 +82,26 @@ export async function openTroubled(stage: Stage): Promise<Troubled> {
 export async function goesOn(sender: Sender): Promise<void> {
   const before = sender.acknowledged.size
   await until('events are acknowledged', () => sender.acknowledged.size >= before + SOME, PATIENCE_MS)
+}
+
+/**
+ * Waits until this many are acknowledged and none of them is refused meanwhile; begins anew after one that is, because a
+ * machine that pauses refuses events too.
+ */
+export async function goesOnWithoutRefusal(sender: Sender, rounds: number): Promise<void> {
+  let [before, refused] = [sender.acknowledged.size, sender.counts.unavailable]
+  const isLongEnough = () => {
+    if (sender.counts.unavailable > refused)
+      [before, refused] = [sender.acknowledged.size, sender.counts.unavailable]
+    return sender.acknowledged.size >= before + rounds * SOME
+  }
+  await until('events are acknowledged and none is refused', isLongEnough, PATIENCE_MS)
+}
+
+/** Waits until the part is ready: a machine that pauses may answer late. */
+export async function isReady(serving: ServingProcess, part: 'ingest' | 'drain' = 'ingest'): Promise<void> {
+  const answers = async () => (await serving.get(`/readyz?part=${part}`)).status === 200
+  await until(`${part} is ready`, answers, PATIENCE_MS)
 }
 
 export async function pendingIn(url: string): Promise<number> {

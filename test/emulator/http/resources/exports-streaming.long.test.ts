@@ -33,6 +33,7 @@ describe('a long export', () => {
   it('takes almost no memory, and other requests are answered meanwhile', async () => {
     const started = bytesInUse()
     const most: number[] = []
+    const answeredThen: number[] = []
     let [seen, measured, answered] = [0, 0, 0]
     let done = false
     const others = (async () => {
@@ -43,13 +44,15 @@ describe('a long export', () => {
       if (seen < measured + 10 * MEGABYTE) continue
       measured = seen
       most.push(bytesInUse() - started)
+      answeredThen.push(answered)
     }
     done = true
     await others
     expect(seen).toBeGreaterThan(35 * MEGABYTE)
     expect(most.length).toBeGreaterThan(2)
     expect(Math.max(...most)).toBeLessThan(12 * MEGABYTE)
-    expect(answered).toBeGreaterThan(50)
+    // At least one between any two of these moments, however fast either is.
+    expect(new Set([0, ...answeredThen]).size).toBe(most.length + 1)
   })
 
   it('waits for its reader, and is given up with him', async () => {
