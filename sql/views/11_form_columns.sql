@@ -1,3 +1,14 @@
+-- What a wide view is of, for who may see that team. Everybody may read the definition of a view and ask the planner about it:
+-- so that neither shows the ids of forms and exports of other teams, nor how many rows these have, views contain names only.
+create or replace function intake_raw.subject_of(kind text, view_name text, login text)
+  returns table (team_id smallint, subject_id text) language sql stable parallel safe rows 1
+  security definer set search_path = pg_catalog, pg_temp as $$
+  select v.team_id, v.subject_id
+  from intake_raw.wide_views v
+  where v.kind = subject_of.kind and v.view_name = subject_of.view_name and v.team_id = any (intake_ops.teams_of(subject_of.login))
+$$;
+comment on function intake_raw.subject_of(text, text, text) is 'The team and the form or export of a wide view; no row for a login that does not see the team.';
+
 create or replace view intake.form_columns with (security_barrier = true) as
 select v.team_id, v.subject_id as form_id, v.view_name, c.place, c.column_name, c.question_id, c.question_text,
   c.question_type, q.concept, c.first_seen_at

@@ -262,6 +262,44 @@ describe('with several teams', () => {
     expect(notices.filter((line) => !line.startsWith('2 '))).toEqual([])
   })
 
+  it('definitions, comments and plans show no id of a form or export of another team, nor how many rows it has', async () => {
+    await access('grant', analyst.name, 'other')
+    await query(scene.url, 'analyze')
+    const ids = await query<{ id: string }>(
+      scene.url,
+      `select id from intake.forms where team_id = 1 union select id from intake.exports where team_id = 1
+       except select id from intake.forms where team_id = 2 except select id from intake.exports where team_id = 2`,
+    )
+    expect(ids.length).toBeGreaterThan(5)
+    const naming = (text: string) => ids.filter(({ id }) => text.includes(id))
+    const catalogue = await analyst.rows<{ text: string | null }>(
+      `select relname::text as text from pg_class union all select attname from pg_attribute
+       union all select description from pg_description union all select prosrc from pg_proc
+       union all select pg_get_viewdef(oid) from pg_class where relkind = 'v'`,
+    )
+    expect(naming(catalogue.map(({ text }) => text ?? '').join('\n'))).toEqual([])
+    for (const kind of ['shown', 'export'] as const) {
+      const views = await query<{ view: string }>(
+        scene.url,
+        `select format('%I.%I', case kind when 'shown' then 'intake_forms' else 'intake_exports' end, view_name) as view
+         from intake_raw.wide_views where kind = $1 and team_id = 1`,
+        [kind],
+      )
+      expect(views.length).toBeGreaterThan(1)
+      const estimates = new Set<number>()
+      for (const { view } of views) {
+        const [plan] = await analyst.rows<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>(
+          `explain (analyze, verbose, format json) select * from ${view}`,
+        )
+        const [{ Plan }] = plan!['QUERY PLAN']
+        expect(naming(JSON.stringify(Plan))).toEqual([])
+        expect(Plan['Actual Rows']).toBe(0)
+        estimates.add(Plan['Plan Rows']!)
+      }
+      expect(estimates.size).toBe(1)
+    }
+  })
+
   it('a clinician cannot turn off the policies', async () => {
     await access('grant', clinician.name, 'other')
     const ends = await clinician.endings([

@@ -416,7 +416,7 @@ export async function askAll({
   const views = await names(
     client,
     `select format('%I.%I', schemaname, viewname) as name from pg_views
-     where schemaname in ('intake_analytics', 'intake_exports') and has_table_privilege(format('%I.%I', schemaname, viewname), 'select') order by 1`,
+     where schemaname in ('intake_analytics', 'intake_exports', 'intake_forms') and has_table_privilege(format('%I.%I', schemaname, viewname), 'select') order by 1`,
   )
   const functions = await names(
     client,
@@ -429,7 +429,8 @@ export async function askAll({
   const patients = await names(client, 'select team_id::text as name from intake_analytics.patients limit 1')
   if (seen.length !== 1 || patients.length !== 1)
     throw new Error('the analyst does not see its own team alone')
-  if (views.length < 10 || functions.length < 5) throw new Error('there are no views or functions to attack')
+  if (views.filter((view) => view.startsWith('intake_forms.')).length < 2 || functions.length < 5)
+    throw new Error('there are no views or functions to attack')
   const results = new Map<string, readonly string[]>()
   for (const [name, { refused = [], blind = [] }] of Object.entries(GROUPS(views, functions))) {
     const done: string[] = []

@@ -49,8 +49,16 @@ function plantedAs(team: string) {
     ...{ zipcode: own('zip'), date_birth: '1948-03-07', tags: [{ name: own('tag'), color: 'red' }], ...at },
     custom_fields: { [own('field')]: own('custom') },
   }
+  const question = (name: string, text: string) => ({
+    ...{ id: own(name), text, help_text: '', order: 1, choices: [] },
+    question_type: { question_type: 'short_text', question_subtype: null },
+  })
   const events = [
     event('patient', patient),
+    event('form', {
+      ...{ id: own('form'), name: `A form of the ${team}`, text: '', enabled: true, ...at },
+      questions: [question('question', 'Anything else?'), question('asked', 'Your number?')],
+    }),
     event('response', {
       ...{
         id: own('response'),
@@ -94,7 +102,10 @@ function plantedAs(team: string) {
   return {
     events,
     hidden: [...identifiers.map(own), '1948-03-07', '5551234567'],
-    others: [...['response', 'message', 'tag', 'city', 'answer', 'number'].map(own), `Intake of ${team}`],
+    others: [
+      ...['response', 'message', 'tag', 'city', 'answer', 'number', 'form'].map(own),
+      `Intake of ${team}`,
+    ],
   }
 }
 
@@ -103,12 +114,15 @@ export async function makeWorld({
   north,
   openSouth,
   grant,
+  migrate,
 }: {
   readonly url: string
   readonly north: { readonly url: string; readonly secret: string }
   /** A `serve` of the second team, which drains what it was sent before it ends. */
   readonly openSouth: () => Promise<{ url: string; secret: string; close: () => Promise<void> }>
   readonly grant: (login: string, team: string) => void
+  /** Makes the wide views of both teams. */
+  readonly migrate: () => void
 }): Promise<World> {
   const owner = new pg.Client({ connectionString: url })
   await owner.connect()
@@ -125,13 +139,15 @@ export async function makeWorld({
   const isLoaded = async () => {
     const { rows } = await owner.query<{ loaded: number }>(
       `select (select count(*) from intake.messages where id like '%-message-mark')::int
-         + (select count(*) from intake.response_answers where answer_id like '%-answer-mark')::int as loaded`,
+         + (select count(*) from intake.response_answers where answer_id like '%-answer-mark')::int
+         + (select count(*) from intake.forms where id like '%-form-mark' and name is not null)::int as loaded`,
     )
-    return rows[0]!.loaded === 4
+    return rows[0]!.loaded === 6
   }
-  for (const end = Date.now() + 30_000; !(await isLoaded()); await sleep(100))
-    if (Date.now() > end) throw new Error('the planted events were not loaded in thirty seconds')
+  for (const end = Date.now() + 60_000; !(await isLoaded()); await sleep(100))
+    if (Date.now() > end) throw new Error('the planted events were not loaded in a minute')
   await other.close()
+  migrate()
   const { rows: teams } = await owner.query<{ team_id: number }>(
     `select team_id from intake.teams where name = 'south'`,
   )

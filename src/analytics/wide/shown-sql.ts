@@ -5,7 +5,7 @@
  * the same.
  */
 import { type RawBuilder, sql } from 'kysely'
-import { arraysOf, elementsOf, FORM_COLUMNS, PLACES } from './view-sql.ts'
+import { arraysOf, elementsOf, FORM_COLUMNS, PLACES, subjectOf } from './view-sql.ts'
 import type { WideColumn } from './wide-columns.ts'
 
 /** Columns before those of the questions. */
@@ -25,15 +25,11 @@ export const SHOWN_COLUMNS = {
  * The statement that makes the wide view of a form for analysts: intake_analytics.answers with one column a question. It shows
  * nothing that answers and matrix_answers do not show; of files and signatures, whether there is one.
  */
-export function shownView(
-  view: string,
-  teamId: number,
-  formId: string,
-  columns: readonly WideColumn[],
-): RawBuilder<unknown> {
+export function shownView(view: string, columns: readonly WideColumn[]): RawBuilder<unknown> {
+  const { team, subject } = subjectOf('shown', view)
   const of = (alias: string) => {
     const name = sql.ref(alias)
-    return sql`${name}.team_id = ${sql.lit(teamId)} and ${name}.form_id = ${sql.lit(formId)} and ${name}.response_id = r.response_id`
+    return sql`${name}.team_id = ${team} and ${name}.form_id = ${subject} and ${name}.response_id = r.response_id`
   }
   const first = sql`
     left join lateral (
@@ -84,7 +80,7 @@ export function shownView(
   return sql`create or replace view ${sql.table(view)} with (security_barrier = true) as
     select ${sql.join([...fixed, ...values])}
     from intake_analytics.responses r ${first} ${every} ${cells}
-    where r.team_id = ${sql.lit(teamId)} and r.form_id = ${sql.lit(formId)}`
+    where r.team_id = ${team} and r.form_id = ${subject}`
 }
 
 function shownCellOf({ data_type, is_array, question_id, question_type }: WideColumn): RawBuilder<unknown> {
@@ -119,12 +115,8 @@ export const EXPORT_COLUMNS = {
  * The statement that makes the wide view of one export, for analysts: intake_analytics.export_answers with one column a
  * question. It shows nothing that export_answers does not show.
  */
-export function exportView(
-  view: string,
-  teamId: number,
-  exportId: string,
-  columns: readonly WideColumn[],
-): RawBuilder<unknown> {
+export function exportView(view: string, columns: readonly WideColumn[]): RawBuilder<unknown> {
+  const { team, subject } = subjectOf('export', view)
   const values = columns.map((column) => {
     const own = sql`filter (where e.question_id = ${sql.lit(column.question_id)})`
     return sql`${exportCellOf(column, own)} as ${sql.ref(column.column_name)}`
@@ -137,7 +129,7 @@ export function exportView(
   return sql`create or replace view ${sql.table(view)} with (security_barrier = true) as
     select ${sql.join([fixed, ...response, ...values])}
     from intake_analytics.export_answers e
-    where e.team_id = ${sql.lit(teamId)} and e.export_id = ${sql.lit(exportId)}
+    where e.team_id = ${team} and e.export_id = ${subject}
     group by e.team_id, e.row_number`
 }
 

@@ -75,19 +75,22 @@ const CELLS = sql`
 
 export const PLACES = { text: 0, numeric: 1, boolean: 2, date: 3 } as const
 
-export function formView(
-  view: string,
-  teamId: number,
-  formId: string,
-  columns: readonly WideColumn[],
-): RawBuilder<unknown> {
+/** Team and subject of a wide view, looked up when it is read: its definition and plans, which everybody may see, have no id. */
+export function subjectOf(kind: 'form' | 'shown' | 'export', view: string) {
+  const name = view.slice(view.indexOf('.') + 1)
+  const found = sql`intake_raw.subject_of(${sql.lit(kind)}, ${sql.lit(name)}, current_user::text)`
+  return { team: sql`(select team_id from ${found})`, subject: sql`(select subject_id from ${found})` }
+}
+
+export function formView(view: string, columns: readonly WideColumn[]): RawBuilder<unknown> {
+  const own = subjectOf('form', view)
   const values = columns.map((column) => sql`${cellOf(column)} as ${sql.ref(column.column_name)}`)
   const fixed = sql`r.team_id, r.id as response_id, r.patient_id, r.packet_id, r.is_submitted, r.is_skipped, r.is_archived,
     r.created_at, r.submitted_at`
   return sql`create or replace view ${sql.table(view)} with (security_invoker = true) as
     select ${sql.join([fixed, ...values])}
     from intake.responses r ${FIRST} ${everyOf(columns)} ${columns.some(({ data_type }) => data_type === 'jsonb') ? CELLS : sql``}
-    where r.team_id = ${sql.lit(teamId)} and r.form_id = ${sql.lit(formId)} and r._deleted_at is null`
+    where r.team_id = ${own.team} and r.form_id = ${own.subject} and r._deleted_at is null`
 }
 
 function cellOf({ data_type, is_array, question_id, question_type }: WideColumn): RawBuilder<unknown> {

@@ -32,7 +32,7 @@ export async function changedSubjects(db: Kysely<Warehouse>): Promise<readonly S
     with asked as (
       select * from intake_raw.question_terms where is_asked
     ), forms as (
-      select 'form' as kind, team_id, form_id as subject_id, md5(string_agg(
+      select 'form' as kind, team_id, form_id as subject_id, md5('subject_of ' || string_agg(
           concat_ws(' ', question_id, asked.kind, md5(asked.question_type), md5(asked.question_text),
             case when given.repeats then 'repeats' end),
           ' ' order by asked.position, question_id
@@ -41,7 +41,7 @@ export async function changedSubjects(db: Kysely<Warehouse>): Promise<readonly S
       full join intake_raw.answered_questions given using (team_id, form_id, question_id)
       group by team_id, form_id
     ), exports as (
-      select 'export' as kind, h.team_id, h.export_id as subject_id, md5('response_id ' || string_agg(
+      select 'export' as kind, h.team_id, h.export_id as subject_id, md5('subject_of response_id ' || string_agg(
           concat_ws(' ', h.question_id, q.kind, md5(q.question_type), md5(q.question_text)), ' ' order by h.position
         )) as signature
       from intake.export_columns h

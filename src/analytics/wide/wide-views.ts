@@ -85,7 +85,7 @@ async function makeView(
   )
   await keepColumns(db, subject, columns)
   await dropOlder(db, view, [...Object.keys(fixed), ...columns.map(({ column_name }) => column_name)])
-  await runUnseen(db, make(view, team_id, subject_id, columns))
+  await runUnseen(db, make(view, columns))
   await comment(db, view, subject, fixed, columns)
   for (const role of await readersOf(db, kind)) {
     await runUnseen(db, sql`grant select on ${sql.table(view)} to ${sql.id(role)}`)
@@ -111,12 +111,12 @@ async function readersOf(db: Transaction<Warehouse>, kind: Subject['kind']): Pro
 }
 
 /** A name that is free in the schema. */
-async function freeName(db: Transaction<Warehouse>, { kind, name, subject_id }: Subject): Promise<string> {
+async function freeName(db: Transaction<Warehouse>, { kind, name }: Subject): Promise<string> {
   const { rows } = await sql<{ name: string }>`
     select relname as name from pg_class where relnamespace = ${SCHEMAS[kind]}::regnamespace
     union select view_name from intake_raw.wide_views where kind = ${kind}`.execute(db)
   const taken = new Set(rows.map((row) => row.name))
-  return nameFor(`${kind === 'export' ? kind : 'form'} ${name ?? subject_id}`, {
+  return nameFor(`${kind === 'export' ? kind : 'form'} ${name ?? ''}`, {
     empty: kind,
     prefix: '',
     taken,
@@ -158,7 +158,7 @@ async function reservedWords(db: Kysely<Warehouse>): Promise<readonly string[]> 
 async function comment(
   db: Transaction<Warehouse>,
   view: string,
-  { kind, name, subject_id }: Subject,
+  { kind, name }: Subject,
   fixed: Readonly<Record<string, string>>,
   columns: readonly WideColumn[],
 ): Promise<void> {
@@ -170,7 +170,7 @@ async function comment(
       question_text === null || question_text === '' ? `Question ${question_id}.` : question_text,
     ]),
   ]
-  const whole = sql`comment on view ${sql.table(view)} is ${sql.lit(`${what} ${name ?? subject_id}, one column a question.`)}`
+  const whole = sql`comment on view ${sql.table(view)} is ${sql.lit(`${what} ${name || 'without a name'}, one column a question.`)}`
   const each = texts.map(
     ([column, text]) => sql`comment on column ${sql.table(view)}.${sql.ref(column)} is ${sql.lit(text)}`,
   )

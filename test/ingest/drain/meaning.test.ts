@@ -1,5 +1,6 @@
 /** The meaning of each kind of event: a state, a tombstone, a conflict, a dead letter, or drift. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { loadExport } from '../../operate/erase/files.ts'
 import { noonPlus, openScene, patient, patientEvent, type Scene } from './scene.ts'
 
 let scene: Scene
@@ -365,6 +366,37 @@ test('a new partial record is loaded as far as it goes, and fetched', async () =
   await scene.drain()
   expect(await names()).toEqual({ p0: 'Other', p1: 'Other', p2: 'Other', p3: 'Other' })
   expect(await scene.asked()).toEqual(['patients p0 partial', 'patients p2 partial'])
+})
+
+test('a form that an event rewords leaves the columns of exports with its former text, and takes those with the new one', async () => {
+  const formEvent = (second: number, text: string) => ({
+    ...patientEvent('f', second, {}, { source: 'form' }),
+    data: {
+      ...{
+        id: 'f',
+        name: 'F',
+        text: '',
+        enabled: true,
+        created_at: noonPlus(0),
+        updated_at: noonPlus(second),
+      },
+      questions: [{ id: 'asked', text, question_type: { question_type: 'number' }, order: 1, choices: [] }],
+    },
+  })
+  const drained = async (event: object) => {
+    await scene.store([event])
+    await scene.drain()
+    return await scene.rows('select question_id from intake.export_columns')
+  }
+  await scene.session.client.query(
+    `insert into intake.exports (team_id, id, form_id, _version, _origin) values ($1, 'e', 'f', now(), 'test')`,
+    [scene.teamId],
+  )
+  expect(await drained(formEvent(1, 'How many siblings?'))).toEqual([])
+  await loadExport(scene, ['p-1,,,,,,False,5551234567'])
+  expect(await drained(formEvent(2, 'q'))).toEqual([{ question_id: 'asked' }])
+  expect(await drained(formEvent(3, 'How many siblings?'))).toEqual([{ question_id: null }])
+  expect(await scene.rows('select from intake_analytics.export_answers where is_shown')).toEqual([])
 })
 
 test('a summary of a record is not loaded, its record is fetched', async () => {
