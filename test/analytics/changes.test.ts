@@ -66,10 +66,10 @@ const DIFFERING = `select count(*)::int as differing from mart.copy c
   where c.key is null or r.id is null`
 
 /** Follows until nothing is left, and the copy is equal. */
-async function catchUp(client: pg.Client): Promise<void> {
+async function catchUp(client: pg.Client, limit = 50): Promise<void> {
   await until('the copy is equal', async () => {
-    let changes = await follow(client, 50)
-    while (changes > 0) changes = await follow(client, 50)
+    let changes = await follow(client, limit)
+    while (changes > 0) changes = await follow(client, limit)
     const { rows } = await client.query<{ differing: number }>(DIFFERING)
     return rows[0]!.differing === 0
   })
@@ -103,6 +103,34 @@ describe('a reader of the change feed', () => {
       await Promise.all([late.end(), early.end()])
     }
     await query(warehouse.url, `delete from intake_raw.records where id like 'written %'`)
+  })
+
+  it('keeps a record that an older transaction brings back after a younger one removed it', async () => {
+    const [older, younger, reader] = await Promise.all([1, 2, 3].map(() => connect(warehouse.url)))
+    const put = `insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin)
+      values (1, 'forms', $1, now(), now(), '', 'test')`
+    try {
+      await reader!.query('delete from mart.copy')
+      await reader!.query('update mart.place set seq = 0')
+      await younger!.query(put, ['back'])
+      await catchUp(reader!)
+      await older!.query('begin')
+      await older!.query(put, ['first'])
+      await younger!.query(`delete from intake_raw.records where id = 'back'`)
+      await older!.query(put, ['back'])
+      await older!.query('commit')
+      await catchUp(reader!, 1)
+      const { rows } = await reader!.query(`select id from mart.copy where stream = 'forms' order by id`)
+      expect(rows).toEqual([{ id: 'back' }, { id: 'first' }])
+      expect(
+        await query(warehouse.url, `select operation from intake.changes where key = $1`, [
+          pseudonym('back'),
+        ]),
+      ).toEqual([{ operation: 'upsert' }])
+    } finally {
+      await Promise.all([older!.end(), younger!.end(), reader!.end()])
+    }
+    await query(warehouse.url, `delete from intake_raw.records where stream = 'forms'`)
   })
 
   it('ends with an equal copy after writers that commit late and roll back, and after it broke off', async () => {
