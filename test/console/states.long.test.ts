@@ -10,7 +10,15 @@ import { readConfig } from '../../src/config/config.ts'
 import type { Check } from '../../src/operate/doctor/check.ts'
 import { connect, openScene, openWarehouse, type Scene } from '../e2e/support/scene.ts'
 import { runCommand } from '../support/run-command.ts'
-import { LARGE, noBrowser, openBrowser, openPage, reasonWithoutBrowser, SMALL } from './support/browser.ts'
+import {
+  LARGE,
+  noBrowser,
+  openBrowser,
+  openPage,
+  reasonWithoutBrowser,
+  SMALL,
+  tabTo,
+} from './support/browser.ts'
 import { startConsole } from './support/console.ts'
 
 const GOOD: Check = { name: 'disk', status: 'ok', detail: '80 GB free', hint: null }
@@ -20,6 +28,14 @@ const BAD: Check = {
   detail: 'no connection is left',
   hint: 'end sessions',
 }
+
+/** Evaluated in a page: which of the places of its content that a keyboard must reach has the focus, and how many there are. */
+const FOCUSED = `(() => {
+  const places = 'a[href], button, input:not([type=hidden]), select, summary, [tabindex="0"]'
+  const all = [...document.querySelectorAll(places)].filter((each) =>
+    each.closest('main') !== null && each.checkVisibility() && !each.disabled)
+  return [all.indexOf(document.activeElement), all.length]
+})()`
 
 /** Answers each request with a text. */
 async function serveText(text: () => string): Promise<AsyncDisposable & { readonly url: string }> {
@@ -262,6 +278,35 @@ intake_event_visible_seconds_bucket{le="+Inf",team="default"} ${asked * 39}
       await inspect()
       await close()
     }
+  })
+
+  it('the keyboard goes to every screen, and to every link, button and field on it', async () => {
+    const { teams } = readConfig(scene.env)
+    await using console_ = await startConsole(scene.url, { checks: async () => [BAD], teams })
+    const { page, inspect, close } = await openPage(browser, console_.link('ada', 'operator'), {
+      viewport: SMALL,
+    })
+    const screens = await page
+      .getByRole('navigation')
+      .getByRole('link')
+      .evaluateAll((links) => links.map((each) => each.getAttribute('href')!))
+    for (const path of screens) {
+      await tabTo(page, `nav a[href="${path}"]`)
+      await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
+      await page.locator('main:not([data-waits])').waitFor()
+      const reached = new Set<number>()
+      let places = 1
+      for (let time = 0; reached.size < places && time < places + 40; time++) {
+        await page.keyboard.press('Tab')
+        const [place, all] = (await page.evaluate(FOCUSED)) as [number, number]
+        if (place >= 0) reached.add(place)
+        places = all
+      }
+      expect([path, places - reached.size]).toEqual([path, 0])
+      await inspect()
+    }
+    expect(screens).toHaveLength(11)
+    await close()
   })
 
   it('Break it: nothing broken yet, and then broken, healed and failed', async () => {
