@@ -120,4 +120,6 @@ async function fill(
      from generate_series(1, $2::int) as number`,
     [daysAgo, events, status],
   )
+  // Or autovacuum would do it while something is measured, and keep the day from being dropped at once.
+  await session.client.query('vacuum (analyze) intake_raw.inbox')
 }

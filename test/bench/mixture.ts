@@ -103,7 +103,11 @@ async function askAll(
   })
   while ((await count({ session }, 'intake_ops.refetches')) > 0) {
     await session.client.query(
-      `update intake_ops.refetches set due_at = now() where due_at between now() and now() + interval '30 seconds'`,
+      `update intake_ops.refetches refetch set due_at = now() from (
+         select team_id, stream, id from intake_ops.refetches
+         where due_at between now() and now() + interval '30 seconds' for update skip locked
+       ) waiting
+       where (refetch.team_id, refetch.stream, refetch.id) = (waiting.team_id, waiting.stream, waiting.id)`,
     )
     await systemClock.sleep(100)
     const trouble = refetcher.trouble()

@@ -50,7 +50,7 @@ export async function teamsDue(
 
 /**
  * Takes due rows of a team; settles without a fetch the members that are stored as submitted and were read after they
- * changed.
+ * changed. It waits for no lock: rows that are being requested or settled are left for the next time.
  */
 export async function takeDue(
   db: Kysely<Warehouse>,
@@ -60,10 +60,14 @@ export async function takeDue(
 ): Promise<readonly DueRow[]> {
   const due = sql`refetch.team_id = ${teamId} and refetch.due_at <= now() and refetch.stream = any (${streams}::text[])`
   await sql`
-    delete from intake_ops.refetches refetch using intake_raw.records stored
-    where ${due} and refetch.since is not null
-      and (stored.team_id, stored.stream, stored.id) = (refetch.team_id, refetch.stream, refetch.id)
-      and ${isKnownSince('refetch.since')}`.execute(db)
+    with known as (
+      select refetch.team_id, refetch.stream, refetch.id from intake_ops.refetches refetch
+      join intake_raw.records stored using (team_id, stream, id)
+      where ${due} and refetch.since is not null and ${isKnownSince('refetch.since')}
+      for update of refetch skip locked
+    )
+    delete from intake_ops.refetches refetch using known
+    where (refetch.team_id, refetch.stream, refetch.id) = (known.team_id, known.stream, known.id)`.execute(db)
   const { rows } = await sql<DueRow>`
     with due as (
       select team_id, stream, id from intake_ops.refetches refetch
@@ -129,7 +133,10 @@ export async function settleRows(db: Kysely<Warehouse>, rows: readonly DueRow[])
       and refetch.asked <> settled.asked`.execute(db)
 }
 
-/** Makes each row due again in so many milliseconds; `counted` is the outcome of its request. */
+/**
+ * Makes each row due again in so many milliseconds; `counted` is the outcome of its request. It locks rows in the order in
+ * which `requestRefetches` writes them.
+ */
 export async function postpone(
   db: Kysely<Warehouse>,
   rows: readonly DueRow[],
@@ -138,11 +145,17 @@ export async function postpone(
 ): Promise<void> {
   if (rows.length === 0) return
   await sql`
+    with put_off as (
+      select refetch.team_id, refetch.stream, refetch.id, given.milliseconds
+      from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[], ${rows.map(milliseconds)}::int[])
+        as given (team_id, stream, id, milliseconds)
+      join intake_ops.refetches refetch using (team_id, stream, id)
+      order by refetch.team_id, refetch.stream, refetch.id for update of refetch
+    )
     update intake_ops.refetches refetch
     set attempts = attempts + ${counted === 'attempt' ? 1 : 0}, failures = failures + ${counted === 'failure' ? 1 : 0},
       due_at = now() + put_off.milliseconds * interval '1 millisecond'
-    from unnest(${teams(rows)}::smallint[], ${streams(rows)}::text[], ${ids(rows)}::text[], ${rows.map(milliseconds)}::int[])
-      as put_off (team_id, stream, id, milliseconds)
+    from put_off
     where (refetch.team_id, refetch.stream, refetch.id) = (put_off.team_id, put_off.stream, put_off.id)`.execute(
     db,
   )

@@ -166,6 +166,14 @@ describe('claiming', () => {
     await rig.hold('responses', [response('no-member', true)], at(13))
     await rig.hold('responses', [response('unknown', true)], at(13), rig.otherId)
     for (const [id] of [...asked, ['no-member']]) await dueIn(id as string, id === 'not-due' ? 600_000 : -1)
+    // It waits for no row that is being requested.
+    await rig.loaders.run(async (other) => {
+      await other.client.query('begin')
+      await other.client.query(`select from intake_ops.refetches for update`)
+      expect(await take(50, ['responses'])).toEqual([])
+      await other.client.query('rollback')
+    })
+    expect(await left()).toHaveLength(8)
     expect(idsOf(await take(50, ['responses']))).toEqual(['before', 'no-member', 'open', 'unknown'])
     const kept = (await left()).map(({ team, id }) => `${team === rig.teamId ? '' : 'other '}${id}`)
     expect(kept.sort()).toEqual(['before', 'no-member', 'not-due', 'open', 'other known', 'unknown'])

@@ -1,6 +1,12 @@
 /** A record is requested again while an answer about it is being settled, step by step in two sessions. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type DueRow, lockRows, settleRows, takeDue } from '../../../src/extract/conflicts/due-rows.ts'
+import {
+  type DueRow,
+  lockRows,
+  postpone,
+  settleRows,
+  takeDue,
+} from '../../../src/extract/conflicts/due-rows.ts'
 import { settleAnswers } from '../../../src/extract/conflicts/settle-answers.ts'
 import { requestRefetches } from '../../../src/load/refetches.ts'
 import { patients } from '../../../src/streams/patients.ts'
@@ -111,5 +117,22 @@ test('requests and answers about the same records do not deadlock, in any order 
     ['p1', true],
     ['p2', true],
     ['p3', true],
+  ])
+})
+
+test('requests and records that are put off do not deadlock, in any order of the records', async () => {
+  await askFor(drain, 'p1', 'p2', 'p3')
+  const taken = [...(await take())].sort((a, b) => (a.id < b.id ? 1 : -1))
+  await drain.client.query('begin')
+  await askFor(drain, 'p1')
+  const postponed = postpone(refetcher.db, taken, () => 0, 'nothing')
+  await waits(refetcher)
+  await askFor(drain, 'p2', 'p3')
+  await drain.client.query('commit')
+  await postponed
+  expect((await rows()).map(({ id, asked, due }) => [id, asked, due])).toEqual([
+    ['p1', 2, true],
+    ['p2', 2, true],
+    ['p3', 2, true],
   ])
 })
