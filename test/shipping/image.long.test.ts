@@ -1,6 +1,16 @@
 /** What the image would hold is built and run, without an engine: the steps of the Dockerfile, in folders. */
 import { execFile, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -31,6 +41,30 @@ it('contains the program and its dependencies, and neither sources nor build too
   expect(stdout.trim()).toBe(version)
   for (const path of ['src', 'test', '.git', 'secrets', 'node_modules/typescript', 'node_modules/vitest'])
     expect([path, existsSync(join(image.root, 'app', path))]).toEqual([path, false])
+})
+
+/** Each file by its path: its mode and the hash of its bytes, or where its link leads. */
+function contentsOf({ root }: Image): Readonly<Record<string, string>> {
+  const entries = readdirSync(root, { recursive: true, encoding: 'utf8' })
+    .sort()
+    .map((name) => {
+      const path = join(root, name)
+      const found = lstatSync(path)
+      const hash = () => createHash('sha256').update(readFileSync(path)).digest('hex')
+      const link = () => readlinkSync(path).replace(root, '')
+      const content = found.isSymbolicLink() ? link() : found.isDirectory() ? '' : hash()
+      return [name, `${found.mode.toString(8)} ${content}`] as const
+    })
+  return Object.fromEntries(entries)
+}
+
+it('a second build has the same files, byte for byte (scripts/image.mjs compares two builds of an engine)', () => {
+  const other = join(folder, 'again')
+  mkdirSync(other)
+  const [first, second] = [contentsOf(image), contentsOf(buildImage(checkout, other))]
+  expect(Object.keys(first).length).toBeGreaterThan(1_000)
+  const differing = Object.keys({ ...first, ...second }).filter((name) => first[name] !== second[name])
+  expect(differing).toEqual([])
 })
 
 it('migrates, serves, is healthy by its own check, and ends with 0 on SIGTERM', async () => {
