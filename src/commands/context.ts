@@ -16,7 +16,7 @@ import { isObject, parseJson } from '../core/json.ts'
 import { selectTeam } from '../core/which-team.ts'
 import { openEmbedded } from '../embedded/server.ts'
 import { ENDPOINTS } from '../streams/catalogue.ts'
-import { shown } from './terminal/printable.ts'
+import { shown } from './printable.ts'
 
 export interface Context {
   /** What the settings file adds included. */

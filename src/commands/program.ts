@@ -10,7 +10,7 @@ import type { ErrorCode } from '../core/error-codes.ts'
 import { IntakeError, UsageError } from '../core/errors.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { type Context, ExitCode } from './context.ts'
-import { paragraph, reflowed, widthOf } from './terminal/terminal.ts'
+import { paragraph, reflowed, widthOf } from './terminal.ts'
 
 /** In the order of the help. */
 const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>> = {

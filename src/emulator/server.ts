@@ -4,7 +4,7 @@
  *
  * Invariant: the same options give the same world; after `close` there are no listeners, timers or tasks.
  */
-import { startActivity } from './clinic/changes.ts'
+
 import { ServiceClock, Timeline } from './clock.ts'
 import { addControlRoutes, addOpenApiRoute, type Control, makeControl } from './control.ts'
 import { Bursts } from './faults.ts'
@@ -30,6 +30,7 @@ import {
   SlidingWindow,
 } from './options.ts'
 import { Webhooks } from './webhooks/engine.ts'
+import { startActivity } from './world/clinic-changes.ts'
 import { keyOf } from './world/draw.ts'
 import type { Imported } from './world/seeded/seed.ts'
 import { World } from './world/world.ts'

@@ -16,7 +16,7 @@ import { ENDPOINTS } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
-import type { WindowOptions } from './scan/window.ts'
+import type { WindowOptions } from './reading/window.ts'
 import type { Progress } from './source.ts'
 
 /** One team of the service: its address and credentials. */

@@ -16,7 +16,7 @@ import type { StreamName } from '../core/envelope.ts'
 import { type FairQueue, openFairQueue } from '../core/fair-queue.ts'
 import { countWaiting } from '../load/dead-letters.ts'
 import { matchQuestions } from '../load/exports/file-problems.ts'
-import { type OpenLoaders, openLoaders } from '../load/loaders.ts'
+import { type OpenLoaders, openLoaders } from '../load/merge/loaders.ts'
 import { openRunProgress, type RunProgress } from '../load/run-progress.ts'
 import {
   beginRun,

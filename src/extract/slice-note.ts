@@ -3,8 +3,9 @@
  *
  * Invariant: a note contains counts, ids of streams and reasons, never a value of a record.
  */
+
+import type { WindowOptions } from './reading/window.ts'
 import type { ScanReport } from './scan/scan.ts'
-import type { WindowOptions } from './scan/window.ts'
 
 export interface SliceOptions {
   readonly allowMassDelete: boolean

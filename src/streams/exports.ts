@@ -1,6 +1,6 @@
 /**
  * Exports of a form's answers (specification, section 4.5): the entries of their list, which cannot be fetched by id.
- * Their files are read and loaded elsewhere (extract/exports, load/exports).
+ * Their files are read and loaded elsewhere (extract/reading, load/exports).
  */
 import { formName } from './parts/parts.ts'
 import { reference, type Stream, text, time } from './stream.ts'

@@ -43,7 +43,7 @@ export type Reading =
       /** Field of a record that the parameter filters. */
       readonly field: string
     }
-  /** A list of files, each read as a whole (extract/exports, load/exports). */
+  /** A list of files, each read as a whole (extract/reading, load/exports). */
   | {
       readonly kind: 'files'
       /** The stream whose records the rows of a file repeat. */

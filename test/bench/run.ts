@@ -8,7 +8,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
-import { table } from '../../src/commands/terminal/printable.ts'
+import { table } from '../../src/commands/printable.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { responses } from '../../src/streams/responses.ts'
 import { type Plot, plotSvg } from '../support/plot.ts'

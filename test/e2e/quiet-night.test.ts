@@ -1,7 +1,7 @@
 /** A run after a night without changes sends only the requests it must, and writes only its run record. */
 import { expect, it, vi } from 'vitest'
-import { DECLARED } from '../../src/emulator/resources/catalogue.ts'
 import type { Webhooks } from '../../src/emulator/webhooks/engine.ts'
+import { DECLARED } from '../../src/emulator/world/declared-catalogue.ts'
 import type { World } from '../../src/emulator/world/world.ts'
 import { STREAMS } from '../../src/streams/catalogue.ts'
 import { DAY, newestOf, plus, responsesOf } from './support/answered.ts'

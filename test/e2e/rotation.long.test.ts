@@ -1,7 +1,7 @@
 /** Rotation of webhook secrets as described in docs/operations.md: in the end every event is in the inbox. */
 import { expect, it } from 'vitest'
-import { startActivity } from '../../src/emulator/clinic/changes.ts'
 import { wallClock } from '../../src/emulator/clock.ts'
+import { startActivity } from '../../src/emulator/world/clinic-changes.ts'
 import { callerOf, type Loose } from '../emulator/caller.ts'
 import { runCommand } from '../support/run-command.ts'
 import { expectedOf, storedTables } from './support/expected.ts'

@@ -1,8 +1,8 @@
 /** A list that changes during a scan is scanned again, and the records of each scan are loaded and counted once. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { scanUntilStable } from '../../src/extract/read-list.ts'
+import { scanUntilStable } from '../../src/extract/reading/read-list.ts'
+import { EVERYTHING } from '../../src/extract/reading/window.ts'
 import type { ScanRequest } from '../../src/extract/scan/scan.ts'
-import { EVERYTHING } from '../../src/extract/scan/window.ts'
 import { hashesOf, noteErased } from '../../src/load/erasures.ts'
 import { json } from '../api/support/service.ts'
 import { ago, notingLoad, openRig, type Rig } from './support/reading.ts'

@@ -1,8 +1,8 @@
 /** Every cell of an export is in its table, or the file is a dead letter with a reason: none is lost, none invented. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { independently } from '../extract/exports/reading.ts'
-import { type FileService, HEADER, query, runExports, startFileService } from '../extract/exports/run.ts'
+import { independently } from '../extract/reading/reading.ts'
+import { type FileService, HEADER, query, runExports, startFileService } from '../extract/reading/run.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { holds, PATIENCE } from './budget.ts'
 import { anyText, csvFiles, damaged } from './corpora.ts'

@@ -5,7 +5,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Envelope, supersedes } from '../../src/core/envelope.ts'
-import { type Batch, type LoadMode, loadBatch } from '../../src/load/load.ts'
+import { type Batch, type LoadMode, loadBatch } from '../../src/load/merge/load.ts'
 import { withoutUnchanged } from '../../src/load/merge/skip-unchanged.ts'
 import { type TakenSlice, takeSlice } from '../../src/load/slice.ts'
 import { linesOf } from '../../src/normalize/lines.ts'

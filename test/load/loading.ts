@@ -1,7 +1,7 @@
 /** Loading in tests: the steps between an envelope and `loadBatch`, with a slice claimed for it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Envelope } from '../../src/core/envelope.ts'
-import { type LoadMode, type LoadResult, loadBatch } from '../../src/load/load.ts'
+import { type LoadMode, type LoadResult, loadBatch } from '../../src/load/merge/load.ts'
 import { type TakenSlice, takeSlice } from '../../src/load/slice.ts'
 import { linesOf } from '../../src/normalize/lines.ts'
 import type { DeadLetter } from '../../src/normalize/read-record.ts'

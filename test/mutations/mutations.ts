@@ -33,15 +33,15 @@ const ENDPOINT = ['test/ingest/http/endpoint.test.ts', 'test/ingest/inbox/inbox.
 const PAGES = ['test/api/paging/pages.test.ts', 'test/probes/pages.test.ts']
 const RATE = ['test/api/budget/limit.test.ts', 'test/api/budget/limiter.test.ts', 'test/api/client.test.ts']
 const WINDOWS = [
-  'test/extract/scan/window.test.ts',
+  'test/extract/reading/window.test.ts',
   'test/e2e/responses.test.ts',
   'test/probes/cursors.test.ts',
 ]
 const SETTLE = ['test/load/settle.test.ts', 'test/load/refused.test.ts']
 const ANALYTICS = ['test/analytics/access.test.ts', 'test/analytics/views.test.ts']
 const FILES = [
-  'test/extract/exports/read-exports.test.ts',
-  'test/extract/exports/csv.test.ts',
+  'test/extract/reading/read-exports.test.ts',
+  'test/extract/reading/csv.test.ts',
   'test/fuzz/exports.test.ts',
 ]
 
@@ -90,7 +90,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'explain shows no changes of a state after a deletion',
-    file: 'src/operate/explain/explain.ts',
+    file: 'src/operate/explain.ts',
     from: 'if (payload !== null) live = payload',
     to: 'live = payload',
     tests: ['test/commands/inspect/explain.test.ts'],
@@ -118,14 +118,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'files that are returned do not end a row of refused ones',
-    file: 'src/extract/exports/read-file.ts',
+    file: 'src/extract/reading/read-export-file.ts',
     from: '  failedFetches.inRow = 0\n',
     to: '',
-    tests: ['test/extract/exports/failures.test.ts'],
+    tests: ['test/extract/reading/failures.test.ts'],
   },
   {
     bug: 'completing the removal of a team forgets the number of its events',
-    file: 'src/operate/teams/remove.ts',
+    file: 'src/operate/remove-team.ts',
     from: 'set events = events + ${events}',
     to: 'set events = ${events}',
     tests: ['test/commands/manage/teams.test.ts'],
@@ -174,7 +174,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a retried event that was loaded since keeps its attempts',
-    file: 'src/operate/dead-letters/retry.ts',
+    file: 'src/operate/retry-dead-letters.ts',
     from: "set settled_at = null, status = 'pending', attempts = 0, due_at = null`",
     to: "set settled_at = null, status = 'pending', due_at = null`",
     tests: ['test/commands/manage/dead-letters.test.ts'],
@@ -258,14 +258,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'deletes are looked for after a scan that failed on a page',
-    file: 'src/extract/read-list.ts',
+    file: 'src/extract/reading/read-list.ts',
     from: 'if (last.stable && options.migrated) {',
     to: 'if (options.migrated) {',
     tests: ['test/probes/pages.test.ts'],
   },
   {
     bug: 'the checkpoint is committed before the pages that it speaks of',
-    file: 'src/extract/scan/read-windows.ts',
+    file: 'src/extract/reading/read-windows.ts',
     from: '  const before = { ...tally }\n',
     to: `  const before = { ...tally }
   if (!options.dry) await settleSlice(session.db, taken, { ...checkpoint, newest: instantOf(source.clock.now()) })
@@ -281,14 +281,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'no lookback behind the cursor',
-    file: 'src/extract/scan/window.ts',
+    file: 'src/extract/reading/window.ts',
     from: 'dayBefore(newest, options.lookbackDays + WIDENED_DAYS)',
     to: 'dayBefore(newest, 0)',
     tests: WINDOWS,
   },
   {
     bug: 'a filter is believed whatever it lets through',
-    file: 'src/extract/scan/window.ts',
+    file: 'src/extract/reading/window.ts',
     from: 'return time !== null && time >= dayBefore(parseInstant(after)!, 1)',
     to: 'return time !== null && after !== null',
     tests: WINDOWS,
@@ -408,7 +408,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a worker that lost its slice commits all the same',
-    file: 'src/load/load.ts',
+    file: 'src/load/merge/load.ts',
     from: '    await assertOwned(db, taken)\n',
     to: '    if (taken.epoch === "-1") await assertOwned(db, taken)\n',
     tests: SETTLE,
@@ -496,10 +496,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a replay rewrites a portion outside of one transaction',
-    file: 'src/reconcile/replay/rewrite.ts',
+    file: 'src/reconcile/rewrite.ts',
     from: "  await client.query('begin')\n",
     to: '',
-    tests: ['test/reconcile/replay/replay.test.ts'],
+    tests: ['test/reconcile/replay.test.ts'],
   },
   {
     bug: 'cells beyond the header of an export are lost',
@@ -531,10 +531,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an export is taken for deleted after one list that misses it',
-    file: 'src/extract/exports/read-exports.ts',
+    file: 'src/extract/reading/read-exports.ts',
     from: 'const again = new Set(isWithheld ? [] : await missedBefore(source, session, missing))',
     to: 'const again = new Set(isWithheld ? [] : [...(await missedBefore(source, session, missing)), ...missing])',
-    tests: ['test/extract/exports/deletes.test.ts'],
+    tests: ['test/extract/reading/deletes.test.ts'],
   },
   {
     bug: 'a value that cannot be read is nulled and not reported',
@@ -566,7 +566,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'of a next link host and path are followed',
-    file: 'src/api/http/query.ts',
+    file: 'src/api/paging/link.ts',
     from: "const query = link.slice(start + 1).split('#', 1)[0]!",
     to: "const query = link.split('#', 1)[0]!",
     tests: ['test/api/paging/pages.test.ts', 'test/api/paging/list-envelope.test.ts'],
@@ -580,10 +580,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a repair or a replay leaves children as they are',
-    file: 'src/reconcile/replay/rewrite.ts',
+    file: 'src/reconcile/rewrite.ts',
     from: '  for (const table of children) await replaceChildren(session, teamId, table)\n',
     to: '',
-    tests: ['test/reconcile/replay/replay.test.ts'],
+    tests: ['test/reconcile/replay.test.ts'],
   },
   {
     bug: 'what still loses after its fetch stays as a wrong clock dated it',
@@ -626,14 +626,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a list that was read and is not all of it moves the cursor',
-    file: 'src/extract/scan/read-windows.ts',
+    file: 'src/extract/reading/read-windows.ts',
     from: 'reaches && last.stable ? later',
     to: 'reaches ? later',
     tests: ['test/e2e/healing.test.ts'],
   },
   {
     bug: 'a reading of everything that is not all of it moves the cursor',
-    file: 'src/extract/scan/read-windows.ts',
+    file: 'src/extract/reading/read-windows.ts',
     from: '    if (!scan.stable) return checkpoint\n',
     to: '',
     tests: ['test/e2e/healing.test.ts'],
@@ -661,7 +661,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'dead letters are lost when a batch is cut in two',
-    file: 'src/load/load.ts',
+    file: 'src/load/merge/load.ts',
     from: 'loadOrBisect(session, batch, head, deadLetters, straight)',
     to: 'loadOrBisect(session, batch, head, [], straight)',
     tests: ['test/load/refused.test.ts'],
@@ -682,7 +682,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'conflicts found by scans that are not stable are not resolved',
-    file: 'src/extract/read-list.ts',
+    file: 'src/extract/reading/read-list.ts',
     from: '    for (const id of last.conflicting) conflicting.add(id)',
     to: '    if (last.stable) for (const id of last.conflicting) conflicting.add(id)',
     tests: ['test/probes/peers.test.ts'],
@@ -724,7 +724,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'two clocks decide whether an event arrived while a page was read',
-    file: 'src/load/load.ts',
+    file: 'src/load/merge/load.ts',
     from: 'requestedAt: taken.takenAt',
     to: 'requestedAt: new Date().toISOString()',
     tests: CLOCKS,
@@ -822,10 +822,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the newest date moves on over what a later --since left out',
-    file: 'src/extract/scan/read-windows.ts',
+    file: 'src/extract/reading/read-windows.ts',
     from: 'const newest = reaches && last.stable ?',
     to: 'const newest = last.stable ?',
-    tests: ['test/extract/scan/read-windows.test.ts'],
+    tests: ['test/extract/reading/read-windows.test.ts'],
   },
   {
     bug: 'dead letters of records that name an erased patient are stored',
@@ -955,10 +955,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'work that met a failing service is repeated as if the warehouse had failed',
-    file: 'src/load/loaders.ts',
+    file: 'src/load/merge/loaders.ts',
     from: 'if (isOfWork || verdictOf',
     to: 'if (verdictOf',
-    tests: ['test/extract/exports/failures.test.ts'],
+    tests: ['test/extract/reading/failures.test.ts'],
   },
   {
     bug: 'what one team discarded waits for no other team either',
@@ -990,28 +990,28 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'explain shows the events of other teams',
-    file: 'src/operate/explain/read.ts',
+    file: 'src/operate/explain-queries.ts',
     from: 'from intake_raw.inbox where team_id = ${teamId} and source',
     to: 'from intake_raw.inbox where source',
     tests: ['test/operate/twins.test.ts'],
   },
   {
     bug: 'explain shows the dead letters of other teams',
-    file: 'src/operate/explain/read.ts',
+    file: 'src/operate/explain-queries.ts',
     from: 'where dead.team_id = ${teamId} and dead.stream',
     to: 'where dead.stream',
     tests: ['test/operate/twins.test.ts'],
   },
   {
     bug: 'replay --inbox drains the events of other teams',
-    file: 'src/reconcile/replay/replay-inbox.ts',
+    file: 'src/reconcile/replay-inbox.ts',
     from: "      and team_id = any(${teamIds}::smallint[]) and status <> 'pending'",
     to: "      and status <> 'pending'",
     tests: ['test/operate/twins.test.ts'],
   },
   {
     bug: 'a retried dead letter puts the events of other teams back',
-    file: 'src/operate/dead-letters/retry.ts',
+    file: 'src/operate/retry-dead-letters.ts',
     from: "      where team_id = ${teamId} and event_id = ${eventId} and status = 'dead'\n        and body_hash",
     to: "      where event_id = ${eventId} and status = 'dead'\n        and body_hash",
     tests: ['test/operate/twins.test.ts'],
@@ -1032,7 +1032,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a list that missed an export forgets what those of other teams missed',
-    file: 'src/extract/exports/read-exports.ts',
+    file: 'src/extract/reading/read-exports.ts',
     from: '      where team_id = ${teamId} and stream = ${stream} and id <> all',
     to: '      where stream = ${stream} and id <> all',
     tests: ['test/operate/twins.test.ts'],
@@ -1081,14 +1081,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'replay --inbox leaves out the last, shorter portion',
-    file: 'src/reconcile/replay/replay-inbox.ts',
+    file: 'src/reconcile/replay-inbox.ts',
     from: 'for (let from = 0; from < events && !signal',
     to: 'for (let from = 0; from + portion <= events && !signal',
     tests: ['test/operate/second-portion.test.ts'],
   },
   {
     bug: 'replay and verify end after the first portion of records',
-    file: 'src/reconcile/expected/from-raw.ts',
+    file: 'src/reconcile/expected-from-raw.ts',
     from: 'number = (select max(number) from sized) and number <= ${MAX_RECORDS} as "isLast"',
     to: 'number = (select max(number) from sized) or number = ${MAX_RECORDS} as "isLast"',
     tests: ['test/operate/second-portion.test.ts'],
@@ -1238,7 +1238,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'deleting a team leaves the stored payloads and events',
-    file: 'src/operate/teams/delete-rows.ts',
+    file: 'src/operate/delete-team-rows.ts',
     from: "and own.relkind = 'r' and exists (",
     to: "and own.relkind = 'r' and schema.nspname <> 'intake_raw' and exists (",
     tests: ['test/commands/manage/teams.test.ts'],
@@ -1283,21 +1283,21 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a full reading whose deletes wait for a person counts as swept',
-    file: 'src/extract/scan/read-windows.ts',
+    file: 'src/extract/reading/read-windows.ts',
     from: 'swept_at: deletesWithheld ? null : scan.startedAt',
     to: 'swept_at: deletesWithheld ? checkpoint.swept_at : scan.startedAt',
     tests: ['test/e2e/responses.test.ts'],
   },
   {
     bug: 'of an entry that is listed twice the earlier state stays',
-    file: 'src/extract/exports/read-exports.ts',
+    file: 'src/extract/reading/read-exports.ts',
     from: 'before === undefined || supersedes(read.envelope, before)',
     to: 'before === undefined || !supersedes(read.envelope, before)',
-    tests: ['test/extract/exports/relist.test.ts'],
+    tests: ['test/extract/reading/relist.test.ts'],
   },
   {
     bug: "a replay settles another team's dead letters",
-    file: 'src/reconcile/replay/replay-inbox.ts',
+    file: 'src/reconcile/replay-inbox.ts',
     from: 'dead.team_id = own.team_id and ',
     to: '',
     tests: ['test/operate/twins.test.ts'],
@@ -1314,7 +1314,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'sql/migrations/0073_wordings.sql',
     from: "having count(distinct coalesce('id ' || question_id, 'place ' || place)) = 1",
     to: 'having count(distinct question_id) = 1',
-    tests: ['test/extract/exports/questions.test.ts'],
+    tests: ['test/extract/reading/questions.test.ts'],
   },
   {
     bug: 'a body that arrives in small parts never counts as large',
@@ -1346,7 +1346,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: "a removal ends at the first portion of another team's events",
-    file: 'src/operate/teams/remove.ts',
+    file: 'src/operate/remove-team.ts',
     from: `select seq from intake_raw.inbox where team_id = \${teamId} and status = 'pending' order by`,
     to: "select seq from intake_raw.inbox where status = 'pending' order by",
     tests: ['test/operate/twins-limits.test.ts'],
@@ -1363,24 +1363,24 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the drain is woken only when every dead letter was an event',
-    file: 'src/operate/dead-letters/retry.ts',
+    file: 'src/operate/retry-dead-letters.ts',
     from: 'tried.some(({ outcome })',
     to: 'tried.every(({ outcome })',
     tests: ['test/commands/manage/dead-letters.test.ts'],
   },
   {
     bug: 'a retried event has no tries left',
-    file: 'src/operate/dead-letters/retry.ts',
+    file: 'src/operate/retry-dead-letters.ts',
     from: "update intake_raw.inbox set status = 'pending', attempts = 0,",
     to: "update intake_raw.inbox set status = 'pending',",
     tests: ['test/commands/manage/dead-letters.test.ts'],
   },
   {
     bug: 'a replayed event has no tries left',
-    file: 'src/reconcile/replay/replay-inbox.ts',
+    file: 'src/reconcile/replay-inbox.ts',
     from: "status = 'pending', attempts = 0,",
     to: "status = 'pending',",
-    tests: ['test/reconcile/replay/replay-inbox.test.ts'],
+    tests: ['test/reconcile/replay-inbox.test.ts'],
   },
   {
     bug: 'alerts are posted only when all of them are due',
@@ -1440,10 +1440,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'when Postgres refuses a record, the first record of each second half is not rebuilt',
-    file: 'src/reconcile/replay/replay.ts',
+    file: 'src/reconcile/replay.ts',
     from: 'part.envelopes[part.envelopes.length - envelopes.length - 1]!.id',
     to: 'part.envelopes[part.envelopes.length - envelopes.length]!.id',
-    tests: ['test/reconcile/replay/replay.test.ts'],
+    tests: ['test/reconcile/replay.test.ts'],
   },
   {
     bug: 'misses that are not in a row end the wait for an upload',
@@ -1510,7 +1510,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'skipped records of erased patients count once for each scan',
-    file: 'src/extract/read-list.ts',
+    file: 'src/extract/reading/read-list.ts',
     from: ': { fetched, unchanged, erased, deadLetters })',
     to: ': { fetched, unchanged, deadLetters })',
     tests: ['test/extract/scan-until-stable.test.ts'],
@@ -1559,17 +1559,17 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a list that ended early makes the filter untrusted',
-    file: 'src/extract/scan/read-windows.ts',
+    file: 'src/extract/reading/read-windows.ts',
     from: 'reaches && last.complete && ',
     to: 'reaches && ',
-    tests: ['test/extract/scan/read-windows.test.ts'],
+    tests: ['test/extract/reading/read-windows.test.ts'],
   },
   {
     bug: 'a reading whose deletes were withheld counts as complete',
-    file: 'src/extract/scan/read-windows.ts',
+    file: 'src/extract/reading/read-windows.ts',
     from: 'swept_at: deletesWithheld ? null : scan.startedAt',
     to: 'swept_at: scan.startedAt',
-    tests: ['test/extract/scan/read-windows.test.ts'],
+    tests: ['test/extract/reading/read-windows.test.ts'],
   },
   {
     bug: 'streams that stopped are in trouble for ever',

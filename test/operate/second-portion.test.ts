@@ -7,7 +7,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { openRefetcher } from '../../src/extract/conflicts/refetcher.ts'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { removeSettledBodies } from '../../src/load/erased-dead-letters.ts'
-import { replayInbox } from '../../src/reconcile/replay/replay-inbox.ts'
+import { replayInbox } from '../../src/reconcile/replay-inbox.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { json } from '../api/support/service.ts'
 import {

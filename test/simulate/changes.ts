@@ -2,7 +2,7 @@
  * Changes at the source: those of an ordinary clinic, and the kinds that are hard to follow: two at the same time, one
  * soon after the other, a delete of a new record.
  */
-import { changeSomething } from '../../src/emulator/clinic/changes.ts'
+import { changeSomething } from '../../src/emulator/world/clinic-changes.ts'
 import { Draw, keyOf } from '../../src/emulator/world/draw.ts'
 import type { Patient, Response } from '../../src/emulator/world/records.ts'
 import type { Row, Table } from '../../src/emulator/world/table.ts'

@@ -7,7 +7,7 @@ import {
   archivePacket,
   setUpPacket,
   submitPacket,
-} from '../../src/emulator/clinic/responses.ts'
+} from '../../src/emulator/world/clinic-responses.ts'
 import { Draw, type keyOf } from '../../src/emulator/world/draw.ts'
 import type { PacketResponse } from '../../src/emulator/world/records.ts'
 import type { World } from '../../src/emulator/world/world.ts'

@@ -3,13 +3,14 @@
  *
  * Invariant: a script does nothing that the service and its clinic could not do.
  */
+
+import { NO_FIELDS } from '../../src/emulator/http/resources/patient-body.ts'
 import {
   generateAnswers,
   openResponse,
   saveAnswers,
   submitResponse,
-} from '../../src/emulator/clinic/responses.ts'
-import { NO_FIELDS } from '../../src/emulator/http/resources/patient-body.ts'
+} from '../../src/emulator/world/clinic-responses.ts'
 import { Draw, keyOf } from '../../src/emulator/world/draw.ts'
 import type { Response } from '../../src/emulator/world/records.ts'
 import { makePatient } from '../../src/emulator/world/seeded/make-patient.ts'

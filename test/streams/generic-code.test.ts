@@ -29,7 +29,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   'operate/erase/identities.ts': 'looks for the patient in the rows of files',
   'operate/erase/remove-export-rows.ts': 'rewrites the files of exports',
   'operate/health/silence-signs.ts': 'compares the inbox with the service’s own log of deliveries',
-  'reconcile/replay/replay-files.ts': 'the tables of the files of exports',
+  'reconcile/replay-files.ts': 'the tables of the files of exports',
   'reconcile/verify/channels.ts': 'compares two certain streams: the rows of exports and responses',
   'reconcile/verify/store.ts': 'stores the differences of the two, by response',
   'reconcile/verify/repair.ts': 'the tables of the files of exports',

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { parse } from 'yaml'
-import { withDeclared } from '../../src/emulator/resources/describe.ts'
+import { withDeclared } from '../../src/emulator/http/describe-declared.ts'
 
 export const DESCRIPTION = new URL('../../docs/openapi.yaml', import.meta.url)
 export const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const

@@ -5,7 +5,8 @@
  * the counts therefore depend only on the content of the pages, never on timing.
  */
 import { ShapeError } from '../errors.ts'
-import { type Query, queryText, withFilters } from '../http/query.ts'
+import { type Query, queryText } from '../http/query.ts'
+import { withFilters } from './link.ts'
 import { type Instability, type NumberedPages, numberedRest, type ScanOutcome } from './page.ts'
 
 /** Facts about a page, without its records. */

@@ -4,7 +4,8 @@
  * Invariant: only if the outcome is `complete` and `stable` may a missing id be checked as a possible delete (law 6).
  */
 import type { Answer, Meter, RequestOptions } from '../http/answer.ts'
-import { numberIn, type Query, withFilters, withNumber } from '../http/query.ts'
+import type { Query } from '../http/query.ts'
+import { numberIn, withFilters, withNumber } from './link.ts'
 
 export interface Page {
   /** From 1, in the order of the list; pages may arrive in another order. */

@@ -11,8 +11,8 @@ import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { readTeams } from '../../warehouse/teams.ts'
 import { type Context, printJson, requireWarehouse } from '../context.ts'
-import { printable } from '../terminal/printable.ts'
-import { fittedTable } from '../terminal/terminal.ts'
+import { printable } from '../printable.ts'
+import { fittedTable } from '../terminal.ts'
 
 interface Options {
   readonly json?: true

@@ -2,7 +2,7 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Command } from 'commander'
-import { dbtPackage } from '../../analytics/dbt/package.ts'
+import { dbtPackage } from '../../analytics/export/dbt-package.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { UsageError } from '../../core/errors.ts'

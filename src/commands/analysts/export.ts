@@ -14,8 +14,8 @@ import { readConfig } from '../../config/config.ts'
 import { UsageError } from '../../core/errors.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { type Context, printJson, requireWarehouse } from '../context.ts'
+import { wholeNumber } from '../options.ts'
 import { READERS, type Reader, takeRole } from '../reader.ts'
-import { wholeNumber } from '../terminal/options.ts'
 
 interface Options {
   readonly sql?: string

@@ -8,7 +8,7 @@ import { UsageError } from '../../core/errors.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, printJson, requireWarehouse } from '../context.ts'
-import { fittedTable } from '../terminal/terminal.ts'
+import { fittedTable } from '../terminal.ts'
 
 interface Options {
   readonly json?: true

@@ -11,7 +11,7 @@ import { readConfig } from '../../config/config.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, ExitCode, printJson, requireWarehouse } from '../context.ts'
-import { table } from '../terminal/printable.ts'
+import { table } from '../printable.ts'
 
 export function privacyCommand(context: Context): Command {
   const report = new Command('report')

@@ -2,9 +2,9 @@
 import type { BackfillSummary } from '../../extract/backfill.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { type Context, TYPED } from '../context.ts'
+import { table } from '../printable.ts'
 import { backfillText } from '../run/backfill-report.ts'
-import { table } from '../terminal/printable.ts'
-import { fittedTable } from '../terminal/terminal.ts'
+import { fittedTable } from '../terminal.ts'
 import type { LiveChange } from './live.ts'
 import type { ChangesMade } from './service.ts'
 

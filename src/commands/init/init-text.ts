@@ -6,12 +6,12 @@ import { CONFIG_FILE, ENV_FILE } from '../../config/settings.ts'
 import type { Check } from '../../operate/doctor/check.ts'
 import type { Context } from '../context.ts'
 import { checksText } from '../inspect/doctor.ts'
-import { fittedTable, formatSeconds, paragraph } from '../terminal/terminal.ts'
+import { fittedTable, formatSeconds, paragraph } from '../terminal.ts'
+import type { WebhookResult } from '../webhooks/create.ts'
 import { quoted } from './deploy.ts'
 import type { TeamProbe } from './probe.ts'
 import { differenceText } from './settings-file.ts'
 import type { Difference } from './settings-json.ts'
-import type { WebhookResult } from './webhook.ts'
 
 export interface InitResult {
   readonly path: string

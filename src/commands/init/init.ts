@@ -15,6 +15,7 @@ import { checkWarehouse } from '../../operate/doctor/warehouse.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { allChecks } from '../inspect/doctor.ts'
+import { ensureWebhook } from '../webhooks/create.ts'
 import { DEPLOYMENTS, type Deployment, deployText } from './deploy.ts'
 import { generatedKey, type InitResult, resultText } from './init-text.ts'
 import { firstFailure, probed } from './probe.ts'
@@ -28,7 +29,6 @@ import {
   writeSettingsFile,
 } from './settings-file.ts'
 import type { Settings } from './settings-json.ts'
-import { ensureWebhook } from './webhook.ts'
 
 export interface InitOptions {
   readonly baseUrl?: string

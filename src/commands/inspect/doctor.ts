@@ -9,7 +9,7 @@ import { type Check, type CheckStatus, failed, failedBy, ok } from '../../operat
 import { type DoctorOptions, runChecks } from '../../operate/doctor/doctor.ts'
 import { nodeCheck } from '../../operate/doctor/machine.ts'
 import { type Context, ExitCode, type OpenWarehouse, openWarehouse, printJson } from '../context.ts'
-import { type Colour, colored, paragraph } from '../terminal/terminal.ts'
+import { type Colour, colored, paragraph } from '../terminal.ts'
 
 export function doctorCommand(context: Context): Command {
   return new Command('doctor')

@@ -13,14 +13,14 @@ import {
   type ExplainedEvent,
   type ExplainedState,
   explain,
-} from '../../operate/explain/explain.ts'
+} from '../../operate/explain.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseTeam } from '../../warehouse/teams.ts'
 import { type Context, printJson, requireWarehouse } from '../context.ts'
-import { requireStream } from '../terminal/options.ts'
-import { printable, shown } from '../terminal/printable.ts'
-import { colored, minute, paragraph } from '../terminal/terminal.ts'
+import { requireStream } from '../options.ts'
+import { printable, shown } from '../printable.ts'
+import { colored, minute, paragraph } from '../terminal.ts'
 
 interface Options {
   readonly team?: string

@@ -9,9 +9,9 @@ import { IntakeError, UsageError } from '../../core/errors.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, printJson } from '../context.ts'
-import type { Keyboard } from '../terminal/ask.ts'
-import { printable } from '../terminal/printable.ts'
-import { fittedTable } from '../terminal/terminal.ts'
+import { printable } from '../printable.ts'
+import type { Keyboard } from '../terminal.ts'
+import { fittedTable } from '../terminal.ts'
 
 export interface Target {
   readonly url: string

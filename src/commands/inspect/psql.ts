@@ -12,7 +12,7 @@ import { type IntakeError, UsageError } from '../../core/errors.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { type Context, ExitCode, requireWarehouse } from '../context.ts'
 import { READERS, type Reader, takeRole } from '../reader.ts'
-import type { Keyboard } from '../terminal/ask.ts'
+import type { Keyboard } from '../terminal.ts'
 import { runStatements, statementsOf, type Target } from './own-psql.ts'
 
 interface Options {

@@ -20,8 +20,8 @@ import { openSession } from '../../warehouse/connect.ts'
 import { lockHolders } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, printJson, requireWarehouse } from '../context.ts'
-import { wholeNumber } from '../terminal/options.ts'
-import { colored, fittedTable, formatSeconds, minute, paragraph } from '../terminal/terminal.ts'
+import { wholeNumber } from '../options.ts'
+import { colored, fittedTable, formatSeconds, minute, paragraph } from '../terminal.ts'
 
 export function runsCommand(context: Context): Command {
   // The list has --json too, and takes it from those below it.

@@ -12,8 +12,8 @@ import { readStatus, type Status, type StreamStatus } from '../../operate/health
 import type { TeamStatus } from '../../operate/health/team-status.ts'
 import { STREAMS } from '../../streams/catalogue.ts'
 import { type Context, ExitCode, type OpenWarehouse, printJson, requireWarehouse } from '../context.ts'
-import { parseDuration } from '../terminal/options.ts'
-import { fittedTable, minute, paragraph, widthOf } from '../terminal/terminal.ts'
+import { parseDuration } from '../options.ts'
+import { fittedTable, minute, paragraph, widthOf } from '../terminal.ts'
 
 export function statusCommand(context: Context): Command {
   return new Command('status')

@@ -6,8 +6,8 @@
 import type { Channels } from '../../reconcile/verify/channels.ts'
 import type { StreamResult, TeamVerified, VerifySummary } from '../../reconcile/verify/verify.ts'
 import type { Context } from '../context.ts'
-import { printable } from '../terminal/printable.ts'
-import { fittedTable, paragraph } from '../terminal/terminal.ts'
+import { printable } from '../printable.ts'
+import { fittedTable, paragraph } from '../terminal.ts'
 
 interface Figures {
   readonly source: number | null

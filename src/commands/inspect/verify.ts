@@ -13,9 +13,9 @@ import { type VerifySummary, verify } from '../../reconcile/verify/verify.ts'
 import { ALL_STREAMS, FILES } from '../../streams/catalogue.ts'
 import { type Context, exitAfter, openLogger, printJson, requireWarehouse } from '../context.ts'
 import { openReceipt } from '../manage/receipt.ts'
+import { streamsNamed, streamsOption, teamOption } from '../options.ts'
 import { alertsAtEnd } from '../run/alerts-at-end.ts'
 import { openProgress } from '../run/progress.ts'
-import { streamsNamed, streamsOption, teamOption } from '../terminal/options.ts'
 import { nextText, verifyDocument, verifyText } from './verify-report.ts'
 
 interface Options {

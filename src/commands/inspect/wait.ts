@@ -10,7 +10,7 @@ import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, ExitCode, printJson, requireWarehouse } from '../context.ts'
-import { parseDuration, requireStream } from '../terminal/options.ts'
+import { parseDuration, requireStream } from '../options.ts'
 
 interface Options {
   readonly since?: string

@@ -23,8 +23,8 @@ import { IntakeError, UsageError } from '../../core/errors.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, openWarehouse, printJson } from '../context.ts'
-import { shown, table } from '../terminal/printable.ts'
-import { colored, paragraph, widthOf } from '../terminal/terminal.ts'
+import { shown, table } from '../printable.ts'
+import { colored, paragraph, widthOf } from '../terminal.ts'
 import { csvOf, readDecisions, visibilityIn } from './classify-file.ts'
 
 export interface Common {

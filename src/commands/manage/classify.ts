@@ -3,7 +3,7 @@ import { Command, Option } from 'commander'
 import { decideOnTag, shownTags, type Visibility } from '../../analytics/classify.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
 import { type Context, printJson } from '../context.ts'
-import { shown, table } from '../terminal/printable.ts'
+import { shown, table } from '../printable.ts'
 import {
   type Common,
   importDecisions,

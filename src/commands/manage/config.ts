@@ -14,8 +14,8 @@ import type { Setting } from '../../console/shared.ts'
 import { UsageError } from '../../core/errors.ts'
 import { isObject } from '../../core/json.ts'
 import { type Context, ExitCode, printJson } from '../context.ts'
-import { printable } from '../terminal/printable.ts'
-import { fittedTable, paragraph } from '../terminal/terminal.ts'
+import { printable } from '../printable.ts'
+import { fittedTable, paragraph } from '../terminal.ts'
 
 export function configCommand(context: Context): Command {
   const show = new Command('show')

@@ -1,10 +1,10 @@
 /** Dead letters as text and as JSON. Invariant: contents appear only with `--show-values`. */
-import type { DeadLetterList, DeadLetterWithBody, StoredDeadLetter } from '../../operate/dead-letters/read.ts'
-import type { Retried } from '../../operate/dead-letters/retry.ts'
+import type { DeadLetterList, DeadLetterWithBody, StoredDeadLetter } from '../../operate/dead-letters.ts'
+import type { Retried } from '../../operate/retry-dead-letters.ts'
 
 import type { Context } from '../context.ts'
-import { printable } from '../terminal/printable.ts'
-import { colored, fittedTable, minute, paragraph } from '../terminal/terminal.ts'
+import { printable } from '../printable.ts'
+import { colored, fittedTable, minute, paragraph } from '../terminal.ts'
 
 export function listText(context: Context, { deadLetters, total }: DeadLetterList, status: string): string {
   if (deadLetters.length === 0)

@@ -12,9 +12,8 @@ import { type Erased, type ErasurePreview, erase, previewErasure } from '../../o
 import type { Receipt } from '../../operate/receipts.ts'
 import { warehouseTeam } from '../../warehouse/teams.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
-import { agrees, type Keyboard } from '../terminal/ask.ts'
-import { printable } from '../terminal/printable.ts'
-import { paragraph } from '../terminal/terminal.ts'
+import { printable } from '../printable.ts'
+import { agrees, type Keyboard, paragraph } from '../terminal.ts'
 import { openReceipt } from './receipt.ts'
 
 interface Options {

@@ -8,7 +8,7 @@ import { migrate, migrationStatus } from '../../analytics/migrate.ts'
 import { type PlannedStatement, planMigration } from '../../analytics/plan.ts'
 import { readConfig } from '../../config/config.ts'
 import { type Context, ExitCode, openWarehouse, printJson, requireWarehouse } from '../context.ts'
-import { fittedTable, paragraph } from '../terminal/terminal.ts'
+import { fittedTable, paragraph } from '../terminal.ts'
 
 export function migrateCommand(context: Context): Command {
   return new Command('migrate')

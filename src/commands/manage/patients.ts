@@ -10,9 +10,9 @@ import { type Config, readConfig, type TeamConfig } from '../../config/config.ts
 import { deadlineIn, systemClock } from '../../core/clock.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
 import { type Context, detailOf, ExitCode, oneTeam, openService, printJson } from '../context.ts'
+import { parseDuration } from '../options.ts'
+import { printable } from '../printable.ts'
 import { openProgress } from '../run/progress.ts'
-import { parseDuration } from '../terminal/options.ts'
-import { printable } from '../terminal/printable.ts'
 import { readColumns } from './upload-columns.ts'
 import { type UploadState, uploadDocument, uploadState, uploadText, verdictOn } from './upload-progress.ts'
 

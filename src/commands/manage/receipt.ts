@@ -10,8 +10,8 @@ import { PERSONS } from '../../streams/catalogue.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { readTeams } from '../../warehouse/teams.ts'
 import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
-import { printable } from '../terminal/printable.ts'
-import { paragraph } from '../terminal/terminal.ts'
+import { printable } from '../printable.ts'
+import { paragraph } from '../terminal.ts'
 
 /** A file for a receipt that does not exist yet: created at once, so that a wrong path stops a command before it begins. */
 export interface ReceiptFile extends Disposable {

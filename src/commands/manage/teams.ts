@@ -9,12 +9,11 @@ import { requireMigrated } from '../../analytics/migrate.ts'
 import { type Config, readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
-import { type ListedTeam, listTeams } from '../../operate/teams/list.ts'
-import { type RemovedTeam, removeTeam } from '../../operate/teams/remove.ts'
+import { type ListedTeam, listTeams } from '../../operate/list-teams.ts'
+import { type RemovedTeam, removeTeam } from '../../operate/remove-team.ts'
 import { type Context, ExitCode, printJson, requireWarehouse } from '../context.ts'
-import { answerTo, type Keyboard } from '../terminal/ask.ts'
-import { printable } from '../terminal/printable.ts'
-import { fittedTable, paragraph } from '../terminal/terminal.ts'
+import { printable } from '../printable.ts'
+import { answerTo, fittedTable, type Keyboard, paragraph } from '../terminal.ts'
 
 interface Options {
   readonly keepData?: true

@@ -6,7 +6,7 @@
  */
 import { recordId } from '../../core/identifiers.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import { shown, table } from '../terminal/printable.ts'
+import { shown, table } from '../printable.ts'
 
 export interface RejectedRow {
   /** The service counts from 1, without the header. Null if it gives no number. */

@@ -7,7 +7,7 @@ import { waitingText } from '../../analytics/classify.ts'
 import type { BackfillSummary, TeamSummary } from '../../extract/backfill.ts'
 import type { StreamReport } from '../../load/runs.ts'
 import type { Context } from '../context.ts'
-import { fittedTable, paragraph } from '../terminal/terminal.ts'
+import { fittedTable, paragraph } from '../terminal.ts'
 
 type Figures = Record<string, number | string | null>
 

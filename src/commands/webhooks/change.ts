@@ -15,7 +15,7 @@ import { IntakeError, UsageError, verdictOf } from '../../core/errors.ts'
 import { isObject } from '../../core/json.ts'
 import { retireSecret } from '../../warehouse/webhook-secrets.ts'
 import { type Context, detailOf, ExitCode, oneTeam, openService, printJson } from '../context.ts'
-import { shown, table } from '../terminal/printable.ts'
+import { shown, table } from '../printable.ts'
 import { type FieldOptions, fieldsOf, linesOf, shownConfig } from './fields.ts'
 import { openExistingWarehouse, withStore } from './store.ts'
 

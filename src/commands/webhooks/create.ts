@@ -8,17 +8,24 @@
 import { requireMigrated } from '../../analytics/migrate.ts'
 import type { Client } from '../../api/client.ts'
 import { ApiError, MissingSecretError } from '../../api/errors.ts'
-import { createWebhookConfig, deleteWebhookConfig } from '../../api/resources/webhooks.ts'
-import { readConfig } from '../../config/config.ts'
+import { createWebhookConfig, deleteWebhookConfig, listWebhookConfigs } from '../../api/resources/webhooks.ts'
+import { type Config, readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { IntakeError, UsageError, verdictOf } from '../../core/errors.ts'
 import { recordId } from '../../core/identifiers.ts'
+import { isObject } from '../../core/json.ts'
 import { keyOf, seal } from '../../core/secret-box.ts'
 import { teamIdOf } from '../../load/teams.ts'
-import { placeOf, type SecretKey, storeSecret, tryStore } from '../../warehouse/webhook-secrets.ts'
+import {
+  placeOf,
+  type SecretKey,
+  secretStates,
+  storeSecret,
+  tryStore,
+} from '../../warehouse/webhook-secrets.ts'
 import { type Context, oneTeam, openService, openWarehouse, printJson } from '../context.ts'
-import { table } from '../terminal/printable.ts'
-import { paragraph } from '../terminal/terminal.ts'
+import { table } from '../printable.ts'
+import { paragraph } from '../terminal.ts'
 import { type FieldOptions, fieldsOf, linesOf, type ShownConfig, shownConfig } from './fields.ts'
 import { withStore } from './store.ts'
 
@@ -136,4 +143,27 @@ function announceDelay({ signal, stderr }: Context): Disposable {
   const say = () => void stderr.write('finishing started work; interrupt again to stop at once\n')
   signal.addEventListener('abort', say, { once: true })
   return { [Symbol.dispose]: () => signal.removeEventListener('abort', say) }
+}
+
+export interface WebhookResult {
+  readonly id: string
+  readonly created: boolean
+}
+
+/** The webhook that `init` creates on demand; one whose secret is stored is not made again. */
+export async function ensureWebhook(context: Context, config: Config, url: string): Promise<WebhookResult> {
+  const team = oneTeam(config, undefined)
+  await using warehouse = await openWarehouse(context, config)
+  await using client = openService(context, config, team)
+  const stored = await withStore(warehouse.url, (db) => secretStates(db, team.name))
+  for await (const page of listWebhookConfigs(client)) {
+    for (const { id, target_url } of page.raw.filter(isObject).map(shownConfig)) {
+      if (id !== null && target_url === url && stored.get(id) === 'stored') return { id, created: false }
+    }
+  }
+  // Its secret is stored; it is shown nowhere else than by `webhooks create` itself.
+  let document = ''
+  const stdout = { write: (text: string | Uint8Array) => (document += String(text)) }
+  await createWebhook({ ...context, stdout }, { url, json: true })
+  return { id: String((JSON.parse(document) as { id: unknown }).id), created: true }
 }

@@ -9,7 +9,7 @@ import type { WebhookConfigFields } from '../../api/resources/webhooks.ts'
 import { UsageError } from '../../core/errors.ts'
 import { recordId } from '../../core/identifiers.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import { shown } from '../terminal/printable.ts'
+import { shown } from '../printable.ts'
 
 export interface FieldOptions {
   readonly url?: string

@@ -6,7 +6,7 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { type Kysely, sql } from 'kysely'
-import { discardDeadLetters, type Retried, retryDeadLetters } from '../../operate/dead-letters/retry.ts'
+import { discardDeadLetters, type Retried, retryDeadLetters } from '../../operate/retry-dead-letters.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'

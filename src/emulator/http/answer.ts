@@ -18,7 +18,7 @@ const RESOURCES = [
   'uploads',
 ] as const
 type KnownResource = (typeof RESOURCES)[number]
-/** Declared resources (src/emulator/resources) have names of their own. */
+/** Declared resources (src/emulator/world) have names of their own. */
 export type Resource = KnownResource | (string & {})
 
 export type JsonRecord = Readonly<Record<string, unknown>>

@@ -6,8 +6,8 @@
  * default is the first of production.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Staff } from '../clinic/staff.ts'
 import type { Control } from '../control.ts'
+import type { Staff } from '../world/clinic-staff.ts'
 import { readObject } from './resources/messages.ts'
 import { showPacketResponse, showResponse } from './resources/show.ts'
 

@@ -5,8 +5,8 @@
  * at run time is reported to every subscriber after it can be read.
  */
 import { type ServiceClock, stamp, type Timeline } from '../clock.ts'
-import { DECLARED } from '../resources/catalogue.ts'
-import type { DeclaredRow } from '../resources/declared.ts'
+import type { DeclaredRow } from './declared.ts'
+import { DECLARED } from './declared-catalogue.ts'
 import { IdSpace, type Key, keyOf } from './draw.ts'
 import type { Document, Form, Message, Packet, PacketResponse, Patient, Response } from './records.ts'
 import type { Person } from './seeded/make-patient.ts'

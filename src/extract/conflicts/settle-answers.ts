@@ -10,7 +10,7 @@
 import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { recordFindings, storeDeadLetters } from '../../load/dead-letters.ts'
-import { isRefusalOfData } from '../../load/load.ts'
+import { isRefusalOfData } from '../../load/merge/load.ts'
 import { type StoredVersion, storedVersions } from '../../load/merge/skip-unchanged.ts'
 import { prepareStaging, writeBatch } from '../../load/merge/write-batch.ts'
 import { countFinding, type Findings, linesOf, noFindings } from '../../normalize/lines.ts'

@@ -8,7 +8,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
-import type { LoadMode } from '../../load/load.ts'
+import type { LoadMode } from '../../load/merge/load.ts'
 import { type HashedRecord, placesChanged, withoutUnchanged } from '../../load/merge/skip-unchanged.ts'
 import { openLines } from '../../normalize/lines.ts'
 import type { DeadLetter, ReadRecord } from '../../normalize/read-record.ts'

@@ -6,7 +6,7 @@
  */
 import { INBOX } from '../../core/envelope.ts'
 import { storeDeadLetters } from '../../load/dead-letters.ts'
-import { isRefusalOfData } from '../../load/load.ts'
+import { isRefusalOfData } from '../../load/merge/load.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'

@@ -12,7 +12,7 @@
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { IntakeError } from '../../core/errors.ts'
-import { isRefusalOfData } from '../../load/load.ts'
+import { isRefusalOfData } from '../../load/merge/load.ts'
 import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import type { IngestLimits } from '../http/in-flight.ts'
 import { TIMED_OUT, timedOut } from '../http/in-time.ts'

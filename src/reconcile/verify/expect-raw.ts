@@ -7,13 +7,13 @@ import { sql } from 'kysely'
 import type { Instant } from '../../core/time.ts'
 import type { Source } from '../../extract/source.ts'
 import { withoutErased } from '../../load/erasures.ts'
-import { isRefusalOfData } from '../../load/load.ts'
+import { isRefusalOfData } from '../../load/merge/load.ts'
 import { sendCopy } from '../../load/merge/write-batch.ts'
 import { type BatchLines, linesOf } from '../../normalize/lines.ts'
 import { onlyRecord, splitLines } from '../../normalize/split-lines.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { nextPortion, recordsOf } from '../expected/from-raw.ts'
-import { copyInto, createExpected, type ExpectedTables } from '../expected/tables.ts'
+import { nextPortion, recordsOf } from '../expected-from-raw.ts'
+import { copyInto, createExpected, type ExpectedTables } from '../expected-tables.ts'
 
 export interface SourceRead {
   /** On the service's clock. */

@@ -17,7 +17,7 @@ import {
   compareTable,
   type ExpectedTables,
   type Scope,
-} from '../expected/tables.ts'
+} from '../expected-tables.ts'
 import { UNKNOWN } from './expect-raw.ts'
 import { UNREAD_FILES } from './expect-source.ts'
 

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import type { Session } from '../../warehouse/connect.ts'
-import type { Comparison } from '../expected/tables.ts'
+import type { Comparison } from '../expected-tables.ts'
 import { comparisonsOf, type SearchScope } from './find.ts'
 
 export interface StreamSums {

@@ -2,7 +2,7 @@
  * The expected content of the warehouse for a service's world, computed from the world alone, without the declarations of
  * `src/streams`, so that a wrong mapping there is contradicted here.
  */
-import { DECLARED } from '../../../src/emulator/resources/catalogue.ts'
+import { DECLARED } from '../../../src/emulator/world/declared-catalogue.ts'
 import type { Response } from '../../../src/emulator/world/records.ts'
 import type { World } from '../../../src/emulator/world/world.ts'
 

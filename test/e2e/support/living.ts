@@ -5,10 +5,10 @@
  * Invariant: after `still`, nothing at the service changes on its own.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { changeSomething } from '../../../src/emulator/clinic/changes.ts'
 import type { Emulator } from '../../../src/emulator/server.ts'
 import type { Webhooks } from '../../../src/emulator/webhooks/engine.ts'
 import { DEFAULTS } from '../../../src/emulator/webhooks/webhook-configs.ts'
+import { changeSomething } from '../../../src/emulator/world/clinic-changes.ts'
 import { Draw, keyOf } from '../../../src/emulator/world/draw.ts'
 
 export interface Life {

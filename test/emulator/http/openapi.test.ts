@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Route } from '../../../src/emulator/http/call.ts'
-import { DECLARED } from '../../../src/emulator/resources/catalogue.ts'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
+import { DECLARED } from '../../../src/emulator/world/declared-catalogue.ts'
 import {
   DESCRIPTION,
   description,

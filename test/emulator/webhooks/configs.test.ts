@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { DECLARED } from '../../../src/emulator/resources/catalogue.ts'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
+import { DECLARED } from '../../../src/emulator/world/declared-catalogue.ts'
 import { problemsOf } from '../../support/openapi.ts'
 import { type Caller, callerOf, type Reply } from '../caller.ts'
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { instantOf, microsOf, parseInstant } from '../../../src/core/time.ts'
-import { NO_CHECKPOINT, readCheckpoint } from '../../../src/extract/scan/window.ts'
+import { NO_CHECKPOINT, readCheckpoint } from '../../../src/extract/reading/window.ts'
 
 const NOW = parseInstant('2026-03-20T02:00:00Z')!
 const DAY = 86_400_000_000

@@ -1,8 +1,8 @@
 /** Verification while events arrive continuously: newer records are distinguished from different ones. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { startActivity } from '../../../src/emulator/clinic/changes.ts'
 import { wallClock } from '../../../src/emulator/clock.ts'
+import { startActivity } from '../../../src/emulator/world/clinic-changes.ts'
 import { openScene } from '../../e2e/support/scene.ts'
 import { createWebhook, settled, startServing, until } from '../../e2e/support/serving.ts'
 import type { Ended } from '../../support/cli.ts'

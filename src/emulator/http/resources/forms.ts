@@ -4,7 +4,7 @@
  * Invariant: a packet shows the current state of its forms, without deleted ones. Documents have `input_fields` only for
  * callers that request v2.1, in lists and by id.
  */
-import { DECLARED } from '../../resources/catalogue.ts'
+import { DECLARED } from '../../world/declared-catalogue.ts'
 import type { Row, Table } from '../../world/table.ts'
 import type { World } from '../../world/world.ts'
 import { failure, type JsonRecord, notFound, type Resource } from '../answer.ts'

@@ -5,14 +5,14 @@
  * reference to a missing record is answered 404 as its resource.
  */
 import { parse } from 'lossless-json'
+import { readStamp } from '../../clock.ts'
 import {
   cancelMessage,
   changeMessage,
   createMessage,
   isUnsent,
   type MessageFields,
-} from '../../clinic/messages.ts'
-import { readStamp } from '../../clock.ts'
+} from '../../world/clinic-messages.ts'
 import { filtered } from '../../world/find-responses.ts'
 import type { Message } from '../../world/records.ts'
 import type { Listing } from '../../world/table.ts'

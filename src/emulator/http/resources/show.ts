@@ -5,7 +5,7 @@
  * deleted or missing. A response keeps the wording that it was asked with.
  */
 import { createHash } from 'node:crypto'
-import { declaredAs } from '../../resources/catalogue.ts'
+import { declaredAs } from '../../world/declared-catalogue.ts'
 import type {
   Document,
   ESignature,

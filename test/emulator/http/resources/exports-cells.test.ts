@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openResponse } from '../../../../src/emulator/clinic/responses.ts'
 import { type Emulator, startEmulator } from '../../../../src/emulator/server.ts'
+import { openResponse } from '../../../../src/emulator/world/clinic-responses.ts'
 import { type Caller, callerOf } from '../../caller.ts'
 import { expectedRows } from './expected-export.ts'
 import { sheetOf, type Version } from './exporting.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openResponse } from '../../../../src/emulator/clinic/responses.ts'
 import { type Emulator, startEmulator } from '../../../../src/emulator/server.ts'
+import { openResponse } from '../../../../src/emulator/world/clinic-responses.ts'
 import { type Caller, callerOf, type Loose } from '../../caller.ts'
 import { time } from './expected-export.ts'
 import { sheetOf } from './exporting.ts'

@@ -1,0 +1,121 @@
+/** Stored draining events again, by the command itself. */
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { noonPlus, openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
+import { wholeWarehouse } from '../operate/whole-warehouse.ts'
+import { runCommand } from '../support/run-command.ts'
+
+let scene: Scene
+
+beforeEach(async () => {
+  scene = await openScene()
+})
+
+afterEach(() => scene[Symbol.asyncDispose]())
+
+function replay(...words: string[]) {
+  return runCommand(['replay', '--inbox', ...words], { DATABASE_URL: scene.url, LOG_LEVEL: 'error' })
+}
+
+it('events since a time are drained again, with the same result', async () => {
+  await scene.store([patientEvent('early', 1)], { receivedAt: noonPlus(100) })
+  await scene.store([patientEvent('a', 2), patientEvent('b', 3), patientEvent('a', 4, { city: 'Later' })], {
+    receivedAt: noonPlus(200),
+  })
+  await scene.drain()
+  const before = await wholeWarehouse(scene.url)
+  await scene.rows('delete from intake.patients')
+  await scene.rows(`delete from intake_raw.records`)
+  const ended = await replay('--since', noonPlus(200), '--json')
+  expect(ended.code, ended.output).toBe(0)
+  expect(JSON.parse(ended.stdout)).toMatchObject({
+    status: 'succeeded',
+    inbox: { events: 3, done: 3, dead: 0, waiting: 0 },
+  })
+  const after = await wholeWarehouse(scene.url)
+  const without = (lines: readonly string[]) => lines.filter((line) => !line.includes('"early"'))
+  expect(after['intake.patients']).toEqual(without(before['intake.patients']!))
+  expect(after['intake_raw.records']).toEqual(without(before['intake_raw.records']!))
+  expect(await scene.rows(`select kind, status from intake_ops.runs`)).toEqual([
+    { kind: 'replay', status: 'succeeded' },
+  ])
+})
+
+it('an event that was tried in vain has all its tries again: what fails in passing is loaded', async () => {
+  await scene.rows(`alter table intake.patients add constraint picky check (id <> 'a')`)
+  await scene.store([patientEvent('a', 2)])
+  await expect
+    .poll(async () => {
+      await scene.drain({ backoffMs: [1, 1] })
+      return await scene.inbox()
+    })
+    .toEqual({ dead: 1 })
+  // It is refused twice more: in its batch, and by itself.
+  await scene.session.client.query(`
+    alter table intake.patients drop constraint picky;
+    create sequence tries;
+    create function refuse() returns trigger language plpgsql as $$
+    begin
+      if nextval('tries') <= 2 then raise check_violation; end if;
+      return new;
+    end $$;
+    create trigger refuse before insert on intake.patients for each row execute function refuse()`)
+  const ended = await replay('--since', '2020-01-01', '--json')
+  expect(ended.code, ended.output).toBe(0)
+  expect(JSON.parse(ended.stdout).inbox).toEqual({ events: 1, done: 1, dead: 0, waiting: 0 })
+})
+
+it('events drained twice change nothing', async () => {
+  await scene.store([patientEvent('a', 2), patientEvent('b', 3), patientEvent('a', 4, { city: 'Later' })])
+  await scene.drain()
+  const before = await wholeWarehouse(scene.url)
+  expect((await replay('--since', '2020-01-01')).code).toBe(0)
+  expect(await wholeWarehouse(scene.url)).toEqual(before)
+})
+
+it('a dead-lettered event is retried; if it fails again, it waits again', async () => {
+  await scene.store(['no event at all', patientEvent('a', 2)])
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ dead: 1, done: 1 })
+  const ended = await replay('--since', '2020-01-01', '--json')
+  expect(ended.code).toBe(4)
+  expect(JSON.parse(ended.stdout)).toMatchObject({ inbox: { events: 2, done: 1, dead: 1 } })
+  const deadLetters = await scene.rows('select status from intake_ops.dead_letters order by id')
+  expect(deadLetters).toEqual([{ status: 'retried' }, { status: 'waiting' }])
+})
+
+it('only events of the given streams are drained, and none without a time', async () => {
+  await scene.store([
+    patientEvent('a', 2),
+    { id: 'e1', timestamp: noonPlus(3), event_type: 'updated', source: 'form', data: { id: 'f1' } },
+  ])
+  await scene.drain()
+  const ended = await replay('--since', '2020-01-01', '--streams', 'forms', '--json')
+  expect(JSON.parse(ended.stdout).inbox.events).toBe(1)
+  expect((await replay()).code).toBe(2)
+  expect((await replay('--since', 'yesterday')).code).toBe(2)
+  expect((await runCommand(['replay', '--since', '2020-01-01'], { DATABASE_URL: scene.url })).code).toBe(2)
+})
+
+it('it ends although events keep arriving: it drains those stored when it began, and waits for no later ones', async () => {
+  await scene.store([patientEvent('a', 2), patientEvent('b', 3)])
+  await scene.drain()
+  await scene.store([patientEvent('c', 4)])
+  // Each drained event causes another one: one is always pending.
+  await scene.session.client.query(`
+    create sequence inflow;
+    create function next_event() returns trigger language plpgsql as $$
+    begin
+      insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, event_type, source, body)
+      values (new.team_id, 'inflow ' || nextval('inflow'), new.body_hash, new.received_on, new.received_at,
+        new.event_type, new.source, new.body);
+      return null;
+    end $$;
+    create trigger inflow after update of status on intake_raw.inbox for each row
+    when (new.status = 'done') execute function next_event()`)
+  const ended = await replay('--since', '2020-01-01', '--json')
+  expect(ended.code, ended.output).toBe(0)
+  expect(JSON.parse(ended.stdout).inbox).toEqual({ events: 2, done: 2, dead: 0, waiting: 0 })
+  expect((await scene.inbox()).pending).toBeGreaterThan(0)
+  const loaded = await scene.rows('select id from intake.patients order by id')
+  expect(loaded.map(({ id }) => id)).toEqual(['a', 'b', 'c'])
+})
