@@ -133,6 +133,33 @@ describe('a reader of the change feed', () => {
     await query(warehouse.url, `delete from intake_raw.records where stream = 'forms'`)
   })
 
+  it('does not read all removed records whenever new ones are stored', async () => {
+    const client = await connect(warehouse.url)
+    try {
+      await client.query(
+        `insert into intake_raw.removed_records (team_id, stream, key)
+         select 1, 'webhook_deliveries', 'old ' || number from generate_series(1, 20000) number`,
+      )
+      await client.query('analyze intake_raw.removed_records')
+      await client.query('begin')
+      for (const stream of ['patients', 'webhook_deliveries'])
+        await client.query(
+          `insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin)
+           select 1, $1, 'new ' || number, now(), now(), '', 'test' from generate_series(1, 2500) number`,
+          [stream],
+        )
+      const { rows } = await client.query(
+        `select seq_tup_read::int as scanned from pg_stat_xact_user_tables
+         where relid = 'intake_raw.removed_records'::regclass`,
+      )
+      expect(rows).toEqual([{ scanned: 0 }])
+      await client.query('rollback')
+    } finally {
+      await client.end()
+    }
+    await query(warehouse.url, `delete from intake_raw.removed_records where key like 'old %'`)
+  })
+
   it('ends with an equal copy after writers that commit late and roll back, and after it broke off', async () => {
     const numbers = fc.sample(fc.nat(999), { seed: 20261122, numRuns: 20_000 })
     let taken = 0
