@@ -83,8 +83,9 @@ read with the role intake_clinical.
 
 Examples:
   intake-sync export answers --format parquet --out answers
-  intake-sync export responses --by-day created_at --format ndjson --out responses
-  intake-sync export --sql docs/queries/07-weekly-volume.sql --min-cell 11 --out weekly
+  intake-sync export responses --by-day created_at --format ndjson --out days
+  intake-sync export --sql docs/queries/07-weekly-volume.sql \\
+    --min-cell 11 --out weekly
   intake-sync export --format fhir-ndjson --out fhir`
 
 /** Options of rows, which FHIR resources do not have. */

@@ -67,5 +67,6 @@ const HELP = `
 Counts, for each view, the columns by rule, the values that fewer than eleven
 patients share, and how many patients share a description (k-anonymity), also
 of the wide views in intake_forms and intake_exports. Few patients are a figure
-in the limited data set, and break a rule in intake_safe_harbor. It copies each view into a temporary table, and may take
-minutes. Exit code 4 where a rule is broken.`
+in the limited data set, and break a rule in intake_safe_harbor. It copies each
+view into a temporary table, and may take minutes. Exit code 4 where a rule is
+broken.`
