@@ -94,10 +94,12 @@ export function openReadings(options: ReadingsOptions): Readings {
     shared.push(own)
     return own
   }
+  const answers = openAnswers(clock)
   const forget = () => {
+    answers.forget()
     for (const each of shared) each.forget()
   }
-  return { ...readings, look, ask: openAnswers(clock), share, forget }
+  return { ...readings, look, ask: answers.ask, share, forget }
 }
 
 const MAX_TABLES = 10
@@ -135,9 +137,9 @@ async function readServer(db: Kysely<Warehouse>): Promise<Omit<Server, 'first' |
 const MAX_ANSWERS = 100
 
 /** Each answer is given once, so that whoever asks later gets a new one. */
-export function openAnswers(clock: Clock): Readings['ask'] {
+export function openAnswers(clock: Clock): Pick<Readings, 'ask' | 'forget'> {
   const begun = new Map<string, { readonly at: number; readonly value: Promise<unknown> }>()
-  return async <Value>(key: string, read: () => Promise<Value>, milliseconds: number) => {
+  const ask = async <Value>(key: string, read: () => Promise<Value>, milliseconds: number) => {
     const now = clock.now() / 1000
     let asked = begun.get(key)
     if (asked === undefined || now - asked.at > STALE_MS) {
@@ -147,20 +149,25 @@ export function openAnswers(clock: Clock): Readings['ask'] {
       asked.value.catch(() => {})
       begun.set(key, asked)
     }
+    const own = asked
+    const markGiven = () => {
+      if (begun.get(key) === own) begun.delete(key)
+    }
     const late = new AbortController()
     const none = () => null
     const patience = clock.sleep(milliseconds, late.signal).then(none, none)
     try {
-      const first = await Promise.race([asked.value as Promise<Value>, patience])
-      if (first !== null) begun.delete(key)
+      const first = await Promise.race([own.value as Promise<Value>, patience])
+      if (first !== null) markGiven()
       return first
     } catch (error) {
-      begun.delete(key)
+      markGiven()
       throw error
     } finally {
       late.abort()
     }
   }
+  return { ask, forget: () => begun.clear() }
 }
 
 export interface Remembered<Value> {

@@ -9,6 +9,9 @@ import type { Retention } from '../operate/serve/retention.ts'
 import type { Readings } from './readings.ts'
 import type { Sessions } from './sessions.ts'
 
+/** A page that is not ready by then says so, and loads again by itself. */
+export const PATIENCE_MS = 700
+
 /** A setting, without its value if that is a secret. */
 export interface Setting {
   readonly name: string

@@ -95,9 +95,9 @@ it('a caller that does not wait gets nothing, and the reading continues', async 
   expect(asked.length).toBe(1)
 })
 
-it('an answer that is late is for whoever asks the same next, and is given once', async () => {
+it('an answer that is late is for whoever asks the same next, once, unless something was changed', async () => {
   let micros = 0
-  const ask = openAnswers({ now: () => micros, sleep: systemClock.sleep })
+  const { ask, forget } = openAnswers({ now: () => micros, sleep: systemClock.sleep })
   const begun: { answer(value: string): void; fail(): void }[] = []
   const read = () =>
     new Promise<string>((resolve, reject) => {
@@ -116,4 +116,10 @@ it('an answer that is late is for whoever asks the same next, and is given once'
   begun[2]!.answer('old')
   micros += 61_000_000
   expect([await within('one'), begun.length]).toEqual([null, 4])
+  // Nor is one that was read before something was changed.
+  begun[3]!.answer('before the change')
+  forget()
+  expect([await within('one'), begun.length]).toEqual([null, 5])
+  begun[4]!.answer('after it')
+  expect([await within('one'), begun.length]).toEqual(['after it', 5])
 })

@@ -11,7 +11,7 @@ import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { Refusal } from '../access.ts'
-import type { Shared } from '../shared.ts'
+import { PATIENCE_MS, type Shared } from '../shared.ts'
 import { audit, textIn } from './visits.ts'
 
 interface Group {
@@ -41,7 +41,6 @@ interface Waiting {
 const MAX_AT_ONCE = 1_000
 const MAX_SHOWN = 200
 const FRESH_MS = 500
-const PATIENCE_MS = 700
 const VIEWER = { config: { role: 'viewer' } } as const
 const OPERATOR = { config: { role: 'operator' } } as const
 const ACTIONS = ['retry', 'discard'] as const

@@ -8,11 +8,10 @@ import type { FastifyInstance } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import { readInbox } from '../../operate/health/team-status.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import type { Shared } from '../shared.ts'
+import { PATIENCE_MS, type Shared } from '../shared.ts'
 
 const EVERY_MS = 2_000
 const FRESH_MS = 1_000
-const PATIENCE_MS = 700
 /** Ten minutes. */
 const MAX_SAMPLES = 300
 const METRICS_MS = 1_500

@@ -7,10 +7,9 @@ import type { FastifyInstance } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { remembered } from '../readings.ts'
-import type { Shared } from '../shared.ts'
+import { PATIENCE_MS, type Shared } from '../shared.ts'
 
 const VIEWER = { config: { role: 'viewer' } } as const
-const PATIENCE_MS = 700
 /** The views read every response. */
 const FRESH_MS = 60_000
 const MAX_FORMS = 30

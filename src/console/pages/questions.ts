@@ -18,12 +18,11 @@ import { schemaOf } from '../../analytics/wide/wide-subjects.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { readTeams } from '../../warehouse/teams.ts'
 import { Refusal } from '../access.ts'
-import type { Shared } from '../shared.ts'
+import { PATIENCE_MS, type Shared } from '../shared.ts'
 import { audit, textIn } from './visits.ts'
 
 const VIEWER = { config: { role: 'viewer' } } as const
 const OPERATOR = { config: { role: 'operator' } } as const
-const PATIENCE_MS = 700
 const MAX_QUESTIONS = 500
 const MAX_FINDINGS = 50
 /** The counts read every answer. */

@@ -14,7 +14,7 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 import { readTeams } from '../../warehouse/teams.ts'
 import { Refusal } from '../access.ts'
 import { mayAct } from '../sessions.ts'
-import type { Shared } from '../shared.ts'
+import { PATIENCE_MS, type Shared } from '../shared.ts'
 import { audit, textIn } from './visits.ts'
 
 export function serveRecords(app: FastifyInstance, shared: Shared): void {
@@ -86,8 +86,6 @@ export function serveRecords(app: FastifyInstance, shared: Shared): void {
     }
   }
 }
-
-const PATIENCE_MS = 700
 
 type Asked = Readonly<Record<'team' | 'stream' | 'id', string>>
 

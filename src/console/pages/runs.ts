@@ -8,9 +8,8 @@ import { progressOf, readLines, readProgress } from '../../operate/health/run-li
 import { type Run, type RunStream, readRuns } from '../../operate/health/runs.ts'
 import { Refusal } from '../access.ts'
 import { minute, plural } from '../format.ts'
-import type { Shared } from '../shared.ts'
+import { PATIENCE_MS, type Shared } from '../shared.ts'
 
-const PATIENCE_MS = 700
 const VIEWER = { config: { role: 'viewer' } } as const
 
 export function serveRuns(app: FastifyInstance, { options, readings, show }: Shared): void {

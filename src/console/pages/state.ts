@@ -3,11 +3,9 @@ import type { FastifyInstance } from 'fastify'
 import { entityDiagram } from '../../streams/diagram.ts'
 import { plural } from '../format.ts'
 import type { Kept } from '../readings.ts'
-import type { ConsoleOptions, Shared } from '../shared.ts'
+import { type ConsoleOptions, PATIENCE_MS, type Shared } from '../shared.ts'
 import { readFindings, runBars } from './streams.ts'
 
-/** A page that is not ready by then says so, and loads again by itself. */
-const PATIENCE_MS = 700
 const VIEWER = { config: { role: 'viewer' } } as const
 /** A page of a hundred teams would be four million characters. */
 const TEAMS_AT_ONCE = 10

@@ -12,7 +12,7 @@ import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { Refusal } from '../access.ts'
-import type { Shared } from '../shared.ts'
+import { PATIENCE_MS, type Shared } from '../shared.ts'
 import { audit, textIn } from './visits.ts'
 
 interface Job {
@@ -29,7 +29,6 @@ interface Job {
 
 const ALL_TEAMS = '*'
 const FRESH_MS = 500
-const PATIENCE_MS = 700
 const VIEWER = { config: { role: 'viewer' } } as const
 const OPERATOR = { config: { role: 'operator' } } as const
 

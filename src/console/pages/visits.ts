@@ -9,7 +9,7 @@ import { ROLES, type Role } from '../../core/peers.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { Refusal } from '../access.ts'
 import { LOGIN, mayAct, type Visitor } from '../sessions.ts'
-import type { Shared } from '../shared.ts'
+import { PATIENCE_MS, type Shared } from '../shared.ts'
 
 export interface Audited {
   readonly at: string
@@ -41,8 +41,6 @@ async function readAudit(db: Kysely<Warehouse>): Promise<readonly Audited[]> {
     from intake_ops.audit order by audit_id desc limit ${MAX_ROWS}`.execute(db)
   return rows
 }
-
-const PATIENCE_MS = 700
 
 /** In the audit, who has no session: no login has these characters. */
 const NOBODY = { login: '(not logged in)' }
