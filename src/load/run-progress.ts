@@ -1,8 +1,9 @@
 /**
  * Stores how far a run has come, and the lines of its log, about once a second: for those who watch it.
  *
- * Invariant: watching never fails, delays or stops a run. It has a connection of its own, opened after the first second;
- * figures and lines that cannot be stored are tried again, and dropped at the end of the run. Counts, names of teams and streams and texts of the log only, no value of a record.
+ * Invariant: watching never fails or stops a run, and delays its end by a few seconds at most. It has a connection of its
+ * own, opened after the first second; figures and lines that cannot be stored are tried again, a few times once the run has
+ * ended, and dropped then. Counts, names of teams and streams and texts of the log only, no value of a record.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Logger } from 'pino'
@@ -58,6 +59,8 @@ export interface RunProgressOptions {
 const EVERY_MS = 1_000
 const LIMIT_MS = 2_000
 const MAX_LINES = 300
+/** Nobody comes after the last figures: the warehouse may be slow just then, or have closed the connection. */
+const LAST_TRIES = 3
 
 interface Line {
   readonly line: number
@@ -149,7 +152,8 @@ export function openRunProgress({ url, runId, teams, clock, logger }: RunProgres
     async [Symbol.asyncDispose]() {
       clearInterval(timer)
       await storing
-      if (isStored) await store()
+      // Without anything left to store, a further try does nothing.
+      for (let time = 0; isStored && time < LAST_TRIES; time++) await store()
       await glances.close()
     },
   }

@@ -66,3 +66,36 @@ it('the end of a stream that could not be stored is tried again', async () => {
     .poll(() => query(url, 'select phase from intake_ops.run_progress'))
     .toEqual([{ phase: 'ended' }])
 })
+
+it('the last figures and lines of a run are tried again, on a new connection', async () => {
+  const { url, runId, teamId, teams } = await openRun()
+  // A sequence does not count back when its transaction fails.
+  await query(
+    url,
+    `create sequence intake_ops.tries;
+     create function intake_ops.fail_once() returns trigger language plpgsql as $$
+     begin
+       if new.phase = 'ended' and nextval('intake_ops.tries') < 2 then
+         perform pg_terminate_backend(pg_backend_pid());
+       end if;
+       return new;
+     end $$;
+     create trigger fail_once before insert on intake_ops.run_progress
+       for each row execute function intake_ops.fail_once()`,
+  )
+  const progress = openRunProgress({
+    ...{ url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }) },
+  })
+  const stored = () =>
+    query(
+      url,
+      'select phase, (select array_agg(message) from intake_ops.run_log) as log from intake_ops.run_progress',
+    )
+  let phase: Phase = 'fetch'
+  progress.watch(teamId, 'patients', () => ({ ...FIGURES, phase }))
+  await expect.poll(stored).toEqual([{ phase: 'fetch', log: null }])
+  phase = 'ended'
+  progress.note({ team: 'north', stream: 'patients' }, 'the end')
+  await progress[Symbol.asyncDispose]()
+  expect(await stored()).toEqual([{ phase: 'ended', log: ['the end'] }])
+})
