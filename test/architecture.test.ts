@@ -87,6 +87,25 @@ const filesIn = (folder: string) =>
     name.endsWith('.ts'),
   )
 
+test('it has every law that code and tests refer to by number', () => {
+  const text = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
+  const laws = [
+    ...text
+      .split('## Laws\n')[1]!
+      .split('\n## ')[0]!
+      .matchAll(/^(\d+)\. /gm),
+  ].map(([, law]) => law)
+  const files = ['src', 'test'].flatMap((folder) => filesIn(folder).map((file) => join(folder, file)))
+  const unknown = files.flatMap((file) => {
+    const named = readFileSync(join(root, file), 'utf8').matchAll(
+      /\blaws?[\s*]+(\d+)(?:(?: and |, )(\d+))*/gi,
+    )
+    return [...named].flatMap(([found]) => found.match(/\d+/g)!).filter((law) => !laws.includes(law))
+  })
+  expect(laws).toEqual(Array.from({ length: 11 }, (_, index) => `${index + 1}`))
+  expect(unknown).toEqual([])
+})
+
 /** The files that a file imports, as paths in the repository. */
 function importedBy(file: string): readonly string[] {
   const text = readFileSync(join(root, file), 'utf8')

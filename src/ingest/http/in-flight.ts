@@ -11,7 +11,7 @@ import type { Clock } from '../../core/clock.ts'
 
 /** How much the ingester accepts at once, and how long it waits. */
 export interface IngestLimits {
-  /** Bytes of one body: CONTRACT of the endpoint, 413 beyond. */
+  /** Bytes of one body; 413 beyond. */
   readonly body: number
   /** Signed events that are being stored; 503 beyond. */
   readonly eventsInFlight: number

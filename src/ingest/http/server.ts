@@ -1,8 +1,8 @@
 /**
  * The webhook ingester: accepts signed events, and answers 2xx only when they are committed (law 1).
  *
- * Invariant: every request is answered as CONTRACT says, whatever its bytes: 404, 413, 400, then 200 or 503 with
- * Retry-After; nothing that was acknowledged is lost, also when it closes; no log contains anything of a request.
+ * Invariant: every request is answered, whatever its bytes: 404, 413, 400, then 200 or 503 with Retry-After; nothing that
+ * was acknowledged is lost, also when it closes; no log contains anything of a request.
  *
  *   POST ──► team ──► size ──► raw bytes ──► signature ──► inbox: committed ──► 200
  */
