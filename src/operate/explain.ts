@@ -9,7 +9,7 @@ import { canonicalText } from '../core/canonical.ts'
 import { IntakeError } from '../core/errors.ts'
 import { isObject, type JsonObject, parseText } from '../core/json.ts'
 import { type Instant, parseInstant } from '../core/time.ts'
-import { readEvent } from '../ingest/drain/read-event.ts'
+import { readStoredEvent } from '../ingest/drain/read-event.ts'
 import { erasedAmong, hashesOf } from '../load/erasures.ts'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 import { stampsDecide } from '../streams/stream.ts'
@@ -123,7 +123,7 @@ function explainedEvent(
 ): ExplainedEvent {
   const { states } = record
   const stored = { teamId: key.teamId, eventId: event.eventId, receivedAt: event.receivedAt, body }
-  const { result: said } = readEvent(stored, apiVersion)
+  const { result: said } = readStoredEvent(stored, apiVersion)
   const nothing = { ...event, version: null, hash: null }
   if (event.status === 'pending') {
     const tried = event.attempts === 0 ? '' : `, after ${event.attempts} attempt(s)`

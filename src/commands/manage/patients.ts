@@ -14,7 +14,13 @@ import { parseDuration } from '../options.ts'
 import { printable } from '../printable.ts'
 import { openProgress } from '../run/progress.ts'
 import { readColumns } from './upload-columns.ts'
-import { type UploadState, uploadDocument, uploadState, uploadText, verdictOn } from './upload-progress.ts'
+import {
+  type UploadState,
+  uploadDocument,
+  uploadOutcome,
+  uploadState,
+  uploadText,
+} from './upload-progress.ts'
 
 export function patientsCommand(context: Context): Command {
   const upload = new Command('upload')
@@ -83,9 +89,9 @@ export async function uploadFile(context: Context, path: string, options: Upload
   if (options.json) printJson(context, uploadDocument(state, note))
   else context.stdout.write(uploadText(state, note))
   if (context.signal.aborted) throw new ExitCode(context.signal.reason === 'SIGTERM' ? 143 : 130)
-  const verdict = verdictOn(state)
-  if (verdict === 'failed') context.stderr.write('error: the upload failed at the service\n')
-  if (verdict !== 'taken') throw new ExitCode(verdict === 'failed' ? 1 : 4)
+  const outcome = uploadOutcome(state)
+  if (outcome === 'failed') context.stderr.write('error: the upload failed at the service\n')
+  if (outcome !== 'taken') throw new ExitCode(outcome === 'failed' ? 1 : 4)
 }
 
 async function sendAndFollow(

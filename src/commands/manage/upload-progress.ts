@@ -72,9 +72,9 @@ function countOf(...values: readonly unknown[]): number | null {
  * - `failed`: the service rejected the whole file.
  * - `open`: no end was reported.
  */
-export type Verdict = 'taken' | 'rejected' | 'failed' | 'open'
+export type UploadOutcome = 'taken' | 'rejected' | 'failed' | 'open'
 
-export function verdictOn(state: UploadState): Verdict {
+export function uploadOutcome(state: UploadState): UploadOutcome {
   if (!state.ended) return 'open'
   const { rows, succeeded, failed, rejected, status } = state
   const lost = (failed ?? 0) > 0 || rejected.length > 0

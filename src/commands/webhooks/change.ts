@@ -104,20 +104,20 @@ export async function testWebhook(context: Context, id: string, options: OneOpti
   if (outcome !== null && /^fail/i.test(outcome.status)) throw new ExitCode(1)
 }
 
-interface Outcome {
+interface TestOutcome {
   readonly status: string
   readonly response_status_code: string | null
   readonly error: string | null
 }
 
 /** The outcome of the delivery, if the answer contains one (specification: not shown). */
-function outcomeOf(body: unknown): Outcome | null {
+function outcomeOf(body: unknown): TestOutcome | null {
   if (!isObject(body) || typeof body.status !== 'string') return null
   const { status, response_status_code: code, error } = body
   return { status, response_status_code: shown(code) || null, error: shown(error) || null }
 }
 
-function testText(id: string, outcome: Outcome | null): string {
+function testText(id: string, outcome: TestOutcome | null): string {
   if (outcome === null) {
     return `the service accepted the test of ${shown(id)}; to see the outcome: intake-sync webhooks events\n`
   }

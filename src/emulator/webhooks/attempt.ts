@@ -10,7 +10,7 @@ import type { Settings } from '../options.ts'
 import type { Listing } from '../world/table.ts'
 import type { EventSource, World } from '../world/world.ts'
 import { type Subjects, type WebhookEvent, writeEvent, writeForged } from './envelope.ts'
-import type { Outcome, Sender } from './sender.ts'
+import type { AttemptOutcome, Sender } from './sender.ts'
 import type { EventType, WebhookConfig } from './webhook-configs.ts'
 
 /** Shared by the deliveries of all configurations of a team. */
@@ -33,8 +33,8 @@ export async function attempt(
   config: WebhookConfig,
   event: WebhookEvent,
   attempts: number,
-  retryIn: (outcome: Outcome) => number | undefined,
-): Promise<Outcome> {
+  retryIn: (outcome: AttemptOutcome) => number | undefined,
+): Promise<AttemptOutcome> {
   const { world, sender, log } = context
   const body = writeEvent(event, renderingOf(context, config))
   const outcome = await sender.post(config.target_url, body, config.signature_secret)

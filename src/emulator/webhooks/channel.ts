@@ -14,7 +14,7 @@ import { Draw, keyOf } from '../world/draw.ts'
 import type { WorldEvent } from '../world/world.ts'
 import { attempt, type DeliveryContext, forge } from './attempt.ts'
 import type { WebhookEvent } from './envelope.ts'
-import type { Outcome } from './sender.ts'
+import type { AttemptOutcome } from './sender.ts'
 import { type EventType, secretOf, type WebhookConfig } from './webhook-configs.ts'
 
 export type Occurrence = Exclude<WorldEvent, { source: 'message' }>
@@ -151,7 +151,7 @@ export class Channel {
   }
 
   /** Schedules the next retry, if any, and returns its delay. */
-  #retryAfter(delivery: Delivery, { acknowledged, final }: Outcome): number | undefined {
+  #retryAfter(delivery: Delivery, { acknowledged, final }: AttemptOutcome): number | undefined {
     const delay = RETRIES[delivery.retries]
     if (acknowledged || final || delay === undefined || this.#off || !this.#isCurrent(delivery))
       return undefined

@@ -9,7 +9,7 @@ import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { Agent } from 'undici'
 import { sign } from '../../core/signature.ts'
 
-export interface Outcome {
+export interface AttemptOutcome {
   /** True for any 2xx. */
   readonly acknowledged: boolean
   readonly status: number | null
@@ -19,7 +19,7 @@ export interface Outcome {
 }
 
 export interface Sender {
-  post(url: string, body: Buffer, secret: string): Promise<Outcome>
+  post(url: string, body: Buffer, secret: string): Promise<AttemptOutcome>
   close(): Promise<void>
 }
 
@@ -89,7 +89,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'name not found',
 }
 
-function failed(error: unknown): Outcome {
+function failed(error: unknown): AttemptOutcome {
   if (error instanceof RemoteTarget) {
     return { acknowledged: false, status: null, error: error.message, final: true }
   }

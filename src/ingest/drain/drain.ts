@@ -20,7 +20,7 @@ import { type InboxRow, isAnyDue, isFull, takeDue } from './inbox-rows.ts'
 import { type PreparedBatch, prepare, write } from './load-events.ts'
 import { openSearchStart } from './search-start.ts'
 import { openListener, openSessions } from './sessions.ts'
-import { isCausedByAnEvent, type Outcome, reportOutcome, settleOneByOne } from './settle-one-by-one.ts'
+import { type DrainOutcome, isCausedByAnEvent, reportOutcome, settleOneByOne } from './settle-one-by-one.ts'
 
 export interface DrainTeam {
   readonly name: string
@@ -178,7 +178,7 @@ export function openDrain(options: DrainOptions): Drain {
     })
   }
 
-  function report(outcome: Outcome): void {
+  function report(outcome: DrainOutcome): void {
     reportOutcome(watch, teams, outcome)
     for (const row of outcome.postponed)
       logger.warn(described(row), 'an event could not be loaded; tried again')

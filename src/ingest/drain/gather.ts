@@ -22,7 +22,7 @@ import type { RefetchReason, RefetchRequest } from '../../load/refetches.ts'
 import { countFinding, type Findings, noFindings } from '../../normalize/lines.ts'
 import type { DeadLetter } from '../../normalize/read-record.ts'
 import { type Stream, stampsDecide } from '../../streams/stream.ts'
-import { readEvent, type StoredEvent } from './read-event.ts'
+import { readStoredEvent, type StoredEvent } from './read-event.ts'
 
 /** States of one stream, of any number of teams, by `keyOf`. */
 export interface Group {
@@ -79,7 +79,7 @@ export async function gather<Row extends StoredEvent>(
   for (const [index, row] of rows.entries()) {
     if (index % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
     const { teamId } = row
-    const { result, drift } = readEvent(row, apiVersionOf(teamId))
+    const { result, drift } = readStoredEvent(row, apiVersionOf(teamId))
     const request = (stream: StreamName, id: string, reason: RefetchReason) =>
       requests.push({ teamId, stream, id, reason, origin: `event:${row.eventId}`, since: null })
     if (drift !== null) countFinding(notedOf(drift.stream).findings.driftAt, teamId, drift.path, drift.type)

@@ -43,7 +43,7 @@ export interface ReadEvent {
 }
 
 /** `apiVersion`: requested by the team; it decides the fields of a whole record. */
-export function readEvent(event: StoredEvent, apiVersion: string): ReadEvent {
+export function readStoredEvent(event: StoredEvent, apiVersion: string): ReadEvent {
   if (event.body.length === 0) return unreadable(event, 'an event without a body')
   let parsed: ParsedJson
   try {

@@ -20,7 +20,7 @@ export interface Backoff {
   readonly backoffMs: readonly number[]
 }
 
-export interface Outcome {
+export interface DrainOutcome {
   readonly loaded: readonly LoadedBatch[]
   /** Events to be tried again. */
   readonly postponed: readonly InboxRow[]
@@ -37,7 +37,7 @@ export async function settleOneByOne(
   session: Session,
   loading: Loading & Backoff,
   rows: readonly InboxRow[],
-): Promise<Outcome> {
+): Promise<DrainOutcome> {
   const loaded: LoadedBatch[] = []
   const postponed: InboxRow[] = []
   const deadLettered: InboxRow[] = []
@@ -96,7 +96,7 @@ function reasonOf(error: unknown): string {
 export function reportOutcome(
   watch: DrainWatch,
   teams: readonly { readonly name: string; readonly teamId: number }[],
-  { loaded, postponed, deadLettered }: Outcome,
+  { loaded, postponed, deadLettered }: DrainOutcome,
 ): void {
   for (const { name, teamId } of teams) {
     const events = { done: 0, dead: 0, retried: 0 }

@@ -63,7 +63,7 @@ export async function writeBatch(
 ): Promise<WriteResult> {
   const statements = statementsOf(stream)
   const lines = await withoutErased(session, stream, given, { withoutErasures })
-  let outcomes: readonly Outcome[] = []
+  let outcomes: readonly MergeOutcome[] = []
   if (from.kind === 'empty') await copyAll(session, statements.copy.straight, lines)
   else if (lines.count > 0) outcomes = await mergeAll(session, statements, lines, from)
   await recordFindings(session.db, stream.name, lines.findings)
@@ -72,7 +72,7 @@ export async function writeBatch(
 }
 
 /** What a merge returns of a record that lost, or that is in conflict. */
-interface Outcome {
+interface MergeOutcome {
   readonly team_id: number
   readonly id: string
   readonly tombstone: boolean
@@ -85,12 +85,12 @@ async function mergeAll(
   statements: LoadStatements,
   lines: BatchLines,
   from: Exclude<BatchSource, { kind: 'empty' }>,
-): Promise<readonly Outcome[]> {
+): Promise<readonly MergeOutcome[]> {
   const { client } = session
   await client.query(statements.emptyStaging)
   await copyAll(session, statements.copy.staged, lines)
   await client.query(statements.lockCurrent)
-  const { rows: outcomes } = await client.query<Outcome>(
+  const { rows: outcomes } = await client.query<MergeOutcome>(
     statements.merge[from.kind],
     from.kind === 'events' ? [] : [from.requestedAt],
   )
@@ -103,7 +103,7 @@ async function mergeAll(
   return outcomes
 }
 
-function countsOf(lines: BatchLines, outcomes: readonly Outcome[]) {
+function countsOf(lines: BatchLines, outcomes: readonly MergeOutcome[]) {
   const losers = outcomes.filter((outcome) => outcome.lost)
   const deleted = lines.tombstones - losers.filter((loser) => loser.tombstone).length
   const changed = lines.count - losers.length - deleted

@@ -48,7 +48,7 @@ interface RoundOptions {
  * - `quiet`: nothing to post, or the next attempt after a failure is not due yet.
  * - `taken`: another process has the lock.
  */
-type Outcome = 'posted' | 'quiet' | 'taken' | 'failed'
+type RoundOutcome = 'posted' | 'quiet' | 'taken' | 'failed'
 
 const LIMIT_MS = 30_000
 
@@ -59,7 +59,7 @@ export interface RoundScope {
   readonly insist: boolean
 }
 
-export async function runRound(options: RoundOptions, scope: RoundScope): Promise<Outcome> {
+export async function runRound(options: RoundOptions, scope: RoundScope): Promise<RoundOutcome> {
   const { url, logger, signal } = options
   try {
     return await glance({ url, purpose: 'alerts', milliseconds: LIMIT_MS }, async (db) => {
@@ -79,7 +79,7 @@ async function runUnderLock(
   db: Kysely<Warehouse>,
   { settings, teams, webhookChecks, clock, logger, signal, version }: RoundOptions,
   { thorough, insist }: RoundScope,
-): Promise<Outcome> {
+): Promise<RoundOutcome> {
   const current = await readAlerts(db, teams)
   const raised = new Set(current.filter(isRaised).map(keyOf))
   const found = await findConditions(db, { ...settings, teams, webhookChecks, thorough, raised })
@@ -153,6 +153,6 @@ export function openAlerts({ onPosted, everyMs = EVERY_MS, inboxDays, ...others 
   }
 }
 
-function isPost(outcome: Outcome): boolean {
+function isPost(outcome: RoundOutcome): boolean {
   return outcome === 'posted' || outcome === 'failed'
 }

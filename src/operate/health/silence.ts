@@ -5,7 +5,7 @@
  * `unknown`, never `ok`.
  */
 
-export type Verdict = 'ok' | 'quiet' | 'silent' | 'unknown'
+export type SilenceVerdict = 'ok' | 'quiet' | 'silent' | 'unknown'
 
 /** Counts of events exclude duplicates. */
 export interface Signs {
@@ -30,7 +30,7 @@ export interface Signs {
 }
 
 export interface Silence {
-  readonly verdict: Verdict
+  readonly verdict: SilenceVerdict
   readonly reason: string
 }
 

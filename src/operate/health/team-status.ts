@@ -8,7 +8,7 @@ import { type WaitingQuestion, waitingQuestions } from '../../analytics/classify
 import { isRemoved } from '../../load/teams.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { judgeSilence, type Verdict } from './silence.ts'
+import { judgeSilence, type SilenceVerdict } from './silence.ts'
 import { readSigns, type SignsOptions, type TeamSigns } from './silence-signs.ts'
 
 export interface InboxStatus {
@@ -51,7 +51,7 @@ export async function readInbox(db: Kysely<Warehouse>): Promise<readonly InboxSt
 
 export interface WebhookStatus {
   readonly team: string
-  readonly verdict: Verdict
+  readonly verdict: SilenceVerdict
   readonly reason: string
   readonly last_event_at: string | null
   readonly events_last_day: number

@@ -1,7 +1,7 @@
 /** The ingester and the drain read the same source and record id from an event. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { readEvent as readStored } from '../../../src/ingest/drain/read-event.ts'
+import { readStoredEvent } from '../../../src/ingest/drain/read-event.ts'
 import { readEvent } from '../../../src/ingest/inbox/event.ts'
 import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
 import { at } from '../../support/envelopes.ts'
@@ -54,7 +54,7 @@ test('a loaded or refetched event is stored in the inbox with its source and the
     fc.property(body, (bytes) => {
       const noted = readEvent(1, bytes)
       const stored = { teamId: 1, eventId: noted.eventId, receivedAt: at(1), body: bytes }
-      const { result } = readStored(stored, 'v2.1')
+      const { result } = readStoredEvent(stored, 'v2.1')
       kinds.add(result.kind)
       if (result.kind !== 'state' && result.kind !== 'fetch') return
       const id = result.kind === 'fetch' ? result.id : result.envelope.id

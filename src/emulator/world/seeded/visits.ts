@@ -8,7 +8,7 @@
 import type { MessageStatus } from '../records.ts'
 
 /** The result of a visit. `none`: its message was not sent. */
-export type Outcome = 'submitted' | 'archived' | 'open' | 'progress' | 'set-up' | 'none'
+export type VisitOutcome = 'submitted' | 'archived' | 'open' | 'progress' | 'set-up' | 'none'
 
 export interface VisitPlan {
   readonly target: 'form' | 'packet' | 'document'
@@ -18,7 +18,7 @@ export interface VisitPlan {
   readonly responses: number
   readonly message: MessageStatus | null
   readonly method?: 'email' | 'sms'
-  readonly outcome: Outcome
+  readonly outcome: VisitOutcome
   /** Uses the client of the round's first visit again. */
   readonly sameClient?: true
   /** Amount of answers: all, as few as possible, or mixed by default. */
@@ -148,7 +148,7 @@ function cut(plans: readonly VisitPlan[], left: number, only: boolean): VisitPla
 }
 
 const single = (
-  outcome: Outcome,
+  outcome: VisitOutcome,
   message: MessageStatus | null,
   more: Partial<VisitPlan> = {},
 ): VisitPlan => ({ target: 'form', responses: 1, outcome, message, ...more })
@@ -188,7 +188,7 @@ export function planRound(has: {
   const smallest = has.packets.findLast(({ members }) => members > 0)
   const packet = (
     of: PacketSize | undefined,
-    outcome: Outcome,
+    outcome: VisitOutcome,
     more: Partial<VisitPlan> = {},
   ): VisitPlan[] =>
     of === undefined
