@@ -25,6 +25,7 @@ const MENU = {
   Start: ['README.md', 'docs/tour.md', 'docs/emulator.md', 'examples/README.md'],
   Operate: [
     'docs/operations.md',
+    'docs/scaling.md',
     'docs/deploy/README.md',
     'docs/console.md',
     'docs/verify.md',

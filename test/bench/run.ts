@@ -30,6 +30,7 @@ import { patientSample } from './patient-pages.ts'
 import { benchRate } from './rate.ts'
 import { responseSample } from './response-pages.ts'
 import type { BenchRow } from './row.ts'
+import { benchStorage } from './storage.ts'
 import { benchTeams } from './teams.ts'
 import { type BenchWarehouse, openBenchWarehouse } from './warehouse.ts'
 
@@ -38,8 +39,8 @@ const USAGE = `npm run bench -- [--quick] [--json FILE] [--svg FILE] [--only SEC
   --quick      less of everything: a few minutes
   --json FILE  writes the rows
   --svg FILE   plots how cost and memory grow with the number of records
-  --only A,B   some of load, nights, responses, erasure, exports, drain, mixture, teams, ingest, days, memory, analytics,
-               console, emulator, rate, and long, which runs only when it is named: ten million patients`
+  --only A,B   some of load, nights, responses, storage, erasure, exports, drain, mixture, teams, ingest, days, memory,
+               analytics, console, emulator, rate, and long, which runs only when it is named: ten million patients`
 
 const { values } = readWords(USAGE, {
   quick: { type: 'boolean' },
@@ -86,6 +87,7 @@ const sections: readonly Section[] = [
     const rows = await benchLoad(warehouse, responseSample, records)
     return [...rows, ...(await benchMemory(warehouse, responses, records))]
   }),
+  withWarehouse('storage', (warehouse) => benchStorage(warehouse, quick ? 10_000 : 50_000)),
   withWarehouse('erasure', (warehouse) => benchErasure(warehouse, quick ? 20_000 : 100_000)),
   withWarehouse('exports', (warehouse) => benchExports(warehouse, quick ? 5_000 : 30_000)),
   withWarehouse('drain', (warehouse) => benchDrain(warehouse, quick ? 20_000 : 220_000)),
