@@ -141,31 +141,20 @@ export function openAnswers(clock: Clock): Pick<Readings, 'ask' | 'forget'> {
   const begun = new Map<string, { readonly at: number; readonly value: Promise<unknown> }>()
   const ask = async <Value>(key: string, read: () => Promise<Value>, milliseconds: number) => {
     const now = clock.now() / 1000
-    let asked = begun.get(key)
-    if (asked === undefined || now - asked.at > STALE_MS) {
-      if (begun.size >= MAX_ANSWERS) begun.delete([...begun.keys()][0]!)
-      asked = { at: now, value: read() }
-      // Nobody may wait for it any more when it fails.
-      asked.value.catch(() => {})
-      begun.set(key, asked)
-    }
-    const own = asked
-    const markGiven = () => {
-      if (begun.get(key) === own) begun.delete(key)
-    }
+    const earlier = begun.get(key)
+    const isUsable = earlier !== undefined && now - earlier.at <= STALE_MS
+    const asked = isUsable ? earlier : { at: now, value: read() }
+    if (!isUsable && begun.size >= MAX_ANSWERS) begun.delete([...begun.keys()][0]!)
+    begun.set(key, asked)
     const late = new AbortController()
-    const none = () => null
-    const patience = clock.sleep(milliseconds, late.signal).then(none, none)
-    try {
-      const first = await Promise.race([own.value as Promise<Value>, patience])
-      if (first !== null) markGiven()
-      return first
-    } catch (error) {
-      markGiven()
-      throw error
-    } finally {
-      late.abort()
-    }
+    const patience = clock.sleep(milliseconds, late.signal).catch(() => {})
+    // Nobody may wait for it any more when it fails.
+    const done = () => true
+    const isThere = await Promise.race([asked.value.then(done, done), patience])
+    late.abort()
+    if (!isThere) return null
+    if (begun.get(key) === asked) begun.delete(key)
+    return (await asked.value) as Value
   }
   return { ask, forget: () => begun.clear() }
 }
