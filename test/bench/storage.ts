@@ -1,6 +1,6 @@
 /**
  * What a record and an event cost Postgres: write-ahead log, pages in it, and disk. Other work on the machine changes none
- * of them. The constants of scripts/capacity.ts come from here.
+ * of them. The constants of scripts/capacity.mjs come from here.
  *
  * Invariant: a figure counts only when every record and event is stored.
  */

@@ -171,6 +171,6 @@ function deepText(
 export function nextText(context: Context): string {
   const next = 'next: intake-sync verify --repair loads what differs'
   const why =
-    'What changed at the service in the meantime differs until its event arrives. Messages and exports have mostly no events: they differ until the next backfill.'
+    'What changed at the service in the meantime differs until its event arrives. Messages and exports mostly have no events: they differ until the next backfill.'
   return paragraph(context, next, 0) + paragraph(context, why, 0)
 }
