@@ -5,6 +5,8 @@
  * Invariant: a session is handed out with its requested settings, outside of a transaction and without locks. Its
  * `now()` is the scheduler's time at the start of its transaction.
  */
+import type { EventEmitter } from 'node:events'
+import type { Writable } from 'node:stream'
 import pg from 'pg'
 
 /** Statements that depend on the time, or that fill columns with it. */
@@ -12,6 +14,8 @@ const TELLS_TIME = /now\(\)|_timestamp|\b(?:insert|update|copy|delete)\b/i
 
 export interface Backend {
   readonly client: pg.Client
+  /** Sends a statement together with the next one, and expects that it succeeds. */
+  readonly ahead: (text: string) => void
   readonly key: string
   /** State of its transaction: idle, open, or failed. */
   status: 'I' | 'T' | 'E'
@@ -27,8 +31,8 @@ export interface Backends {
   take(settings: string): Promise<Backend>
   /** Does what Postgres does when a client is gone. */
   release(backend: Backend): Promise<void>
-  /** Sets the time of the session, if `text` uses it. */
-  tell(backend: Backend, now: number, text: string): Promise<void>
+  /** Sets the time of the session, if `text` uses it; call it right before `text` is sent. */
+  tell(backend: Backend, now: number, text: string): void
   /** Begins a transaction at this time. */
   begin(backend: Backend, now: number): Promise<unknown>
   isBlocked(backend: Backend): Promise<boolean>
@@ -69,6 +73,7 @@ export function openBackends(url: string): Backends {
       const client = await connect(options)
       const backend: Backend = {
         client,
+        ahead: sendsAhead(client),
         key: settings,
         status: 'I',
         time: null,
@@ -94,7 +99,7 @@ export function openBackends(url: string): Backends {
       free.set(key, [...(free.get(key) ?? []), backend])
       taken -= 1
     },
-    async tell(backend, now, text) {
+    tell(backend, now, text) {
       if (/advisory/.test(text)) backend.locks = true
       if (backend.status === 'I' && backend.time === now) return
       if (
@@ -106,7 +111,7 @@ export function openBackends(url: string): Backends {
         return
       }
       backend.time = now
-      await backend.client.query(`set sim.now = '${written(now)}'`)
+      backend.ahead(`set sim.now = '${written(now)}'`)
     },
     async begin(backend, now) {
       const results = await backend.client.query(`begin; set local sim.now = '${written(now)}'`)
@@ -133,12 +138,37 @@ export function openBackends(url: string): Backends {
   }
 }
 
+/** Half of the time of a statement is its round trip, and every fifth statement only set the time. */
+function sendsAhead(client: pg.Client): (text: string) => void {
+  const { connection } = client as unknown as { connection: Wired }
+  const emit = connection.emit.bind(connection)
+  let unanswered = 0
+  connection.emit = (name, ...rest) => {
+    if (unanswered === 0 || (name !== 'commandComplete' && name !== 'readyForQuery'))
+      return emit(name, ...rest)
+    if (name === 'readyForQuery') unanswered -= 1
+    return true
+  }
+  return (text) => {
+    unanswered += 1
+    connection.stream.cork()
+    connection.query(text)
+    process.nextTick(() => connection.stream.uncork())
+  }
+}
+
+/** The part of pg's connection that its client uses. */
+type Wired = EventEmitter & { readonly stream: Writable; query(text: string): void }
+
 function written(now: number): string {
   const seconds = new Date(Math.floor(now / 1000)).toISOString().slice(0, 19)
   return `${seconds}.${String(now % 1_000_000).padStart(6, '0')}Z`
 }
 
-/** In a database of the simulation: its own clock instead of Postgres's, in statements and in defaults of columns. */
+/**
+ * In a database of the simulation: its own clock instead of Postgres's, in statements and in defaults of columns; and
+ * statistics of tables only when a session wants them, because an erasure refreshes the statistics that are there.
+ */
 export async function setClock(client: pg.Client): Promise<void> {
   await client.query(`
     create schema sim;
@@ -156,6 +186,12 @@ export async function setClock(client: pg.Client): Promise<void> {
         where pg_get_expr(adbin, adrelid) = 'now()' and not relispartition
       loop
         execute format('alter table %s alter column %I set default sim.now()', found.place, found.attname);
+      end loop;
+      for found in
+        select oid::regclass as place from pg_class
+        where relkind = 'r' and relnamespace::regnamespace::text like 'intake%'
+      loop
+        execute format('alter table %s set (autovacuum_enabled = off)', found.place);
       end loop;
     end $$`)
 }

@@ -108,7 +108,7 @@ export class SimulatedClient extends EventEmitter {
       if (backend !== null && begun && (await this.#at.backends.isBlocked(backend)))
         await this.#at.backends.cancel(backend)
       if (backend !== null && ghost !== null) {
-        await this.#at.backends.tell(backend, scheduler.now(), ghost.text)
+        this.#at.backends.tell(backend, scheduler.now(), ghost.text)
         const late = ghost.execute!(backend.client).catch(() => {})
         while (!(await settled(late)))
           if (await this.#at.backends.isBlocked(backend)) await this.#at.backends.cancel(backend)
@@ -174,7 +174,7 @@ export class SimulatedClient extends EventEmitter {
           scheduler.note('it fails in passing')
           await backend.client.query(`do $$ begin raise exception 'planted' using errcode = '40P01'; end $$`)
         }
-        await backends.tell(backend, scheduler.now(), text)
+        backends.tell(backend, scheduler.now(), text)
         const timeout = limitWait(this.#at, backend, this.#lockMs)
         try {
           const result = await execute(backend.client)

@@ -13,17 +13,10 @@ export function limitWait(
   backend: Backend,
   ms: number,
 ): LockLimit {
-  const stop = new AbortController()
-  const limit = { fired: false, stop: () => stop.abort() }
-  scheduler
-    .clockOf(null)
-    .sleep(ms, stop.signal)
-    .then(
-      () => {
-        limit.fired = true
-        scheduler.call(null, 'a wait for a lock ends', () => backends.cancel(backend))
-      },
-      () => {},
-    )
+  const stop = scheduler.after(ms, () => {
+    limit.fired = true
+    scheduler.call(null, 'a wait for a lock ends', () => backends.cancel(backend))
+  })
+  const limit = { fired: false, stop }
   return limit
 }

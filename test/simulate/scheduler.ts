@@ -54,6 +54,8 @@ export interface Scheduler {
   /** Advances time at once, as when a machine slept. */
   leap(milliseconds: number): void
   clockOf(actor: Actor | null): Clock
+  /** Calls `ring` after this time; returns how to withdraw it. */
+  after(milliseconds: number, ring: () => void): () => void
   /** Executes `work` when it is chosen; `weight` is relative to other pending calls, which have 1. */
   call(
     actor: Actor | null,
@@ -70,8 +72,9 @@ export interface Scheduler {
   run(done: () => boolean, most: number): Promise<void>
 }
 
-/** Real milliseconds that work may take before it is checked for waiting on a lock. */
+/** Real milliseconds that work may take before it is checked for waiting on a lock; on a busy machine it often takes longer. */
 const LOOK_MS = 4
+const MAX_LOOK_MS = 64
 /** How often time advances although something could happen. */
 const PASSING = 0.02
 /** The longest such advance, in microseconds. */
@@ -87,21 +90,27 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
 
   const lives = ({ actor }: { readonly actor: Actor | null }) => actor === null || actor.alive
 
+  function after(actor: Actor | null, milliseconds: number, ring: () => void): () => void {
+    const timer = { at: now + Math.max(0, Math.round(milliseconds * 1000)), actor, ring }
+    const before = timers.findIndex((other) => other.at > timer.at)
+    timers.splice(before < 0 ? timers.length : before, 0, timer)
+    return () => {
+      const at = timers.indexOf(timer)
+      if (at >= 0) timers.splice(at, 1)
+    }
+  }
+
   function sleep(actor: Actor | null, milliseconds: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason)
-      const timer = { at: now + Math.max(0, Math.round(milliseconds * 1000)), actor, ring }
-      const onAbort = () => {
-        const at = timers.indexOf(timer)
-        if (at >= 0) timers.splice(at, 1)
-        reject(signal?.reason)
-      }
-      function ring(): void {
+      const withdraw = after(actor, milliseconds, () => {
         signal?.removeEventListener('abort', onAbort)
         resolve()
+      })
+      const onAbort = () => {
+        withdraw()
+        reject(signal?.reason)
       }
-      const before = timers.findIndex((other) => other.at > timer.at)
-      timers.splice(before < 0 ? timers.length : before, 0, timer)
       signal?.addEventListener('abort', onAbort, { once: true })
     })
   }
@@ -177,8 +186,8 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
     void done.then(() => {
       over = true
     })
-    for (;;) {
-      await Promise.race([done, real(lookMs)])
+    for (let wait = lookMs; ; wait = Math.min(2 * wait, MAX_LOOK_MS)) {
+      await within(wait, done)
       if (over) return true
       if (await entry.isBlocked()) return over
     }
@@ -193,6 +202,7 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
     leap(milliseconds) {
       now += milliseconds * 1000
     },
+    after: (milliseconds, ring) => after(null, milliseconds, ring),
     clockOf: (actor) => ({ now: () => now, sleep: (ms, signal) => sleep(actor, ms, signal) }),
     call(actor, label, work, isBlocked = async () => false, weight = 1) {
       const entry = { actor, label, work, weight, isBlocked }
@@ -243,6 +253,11 @@ function deliver(result: unknown): void {
   if (typeof result === 'function') result()
 }
 
-function real(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds))
+/** Waits for the work, but no longer than these real milliseconds. */
+async function within(milliseconds: number, done: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, milliseconds)
+  })
+  await Promise.race([done, late]).finally(() => clearTimeout(timer))
 }

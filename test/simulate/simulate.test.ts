@@ -61,3 +61,13 @@ it('a seed plays the same again', { timeout: TIMEOUT }, async () => {
   expect(once.plan.teams).toBeGreaterThan(1)
   expect(once.trace.length).toBeGreaterThan(50)
 })
+
+it('Postgres collects no statistics of a table by itself, because an erasure does what they say', async () => {
+  const collected = await lane.query<{ name: string }>(
+    `select oid::regclass::text as name from pg_class
+     where relkind = 'r' and relnamespace::regnamespace::text like 'intake%'
+       and not coalesce('autovacuum_enabled=off' = any (reloptions), false)`,
+    [],
+  )
+  expect(collected).toEqual([])
+})
