@@ -19,7 +19,7 @@ const ROOTS = [
     'docs',
     'scripts',
   ],
-  ...['src', 'test', 'sql/views', 'sql/roles.sql'],
+  ...['src', 'test', 'sql/views', 'sql/roles.sql', 'sql/citus.sql'],
   // Migrations never change after they landed; 0072 is the first one that was written in plain English.
   ...readdirSync(fileURLToPath(new URL('../sql/migrations', import.meta.url)))
     .filter((file) => file >= '0072')
