@@ -18,6 +18,7 @@ const COMMANDS: Readonly<Record<string, (context: Context) => Promise<Command>>>
   migrate: async (context) => (await import('./manage/migrate.ts')).migrateCommand(context),
   backfill: async (context) => (await import('./run/backfill.ts')).backfillCommand(context),
   serve: async (context) => (await import('./run/serve.ts')).serveCommand(context),
+  work: async (context) => (await import('./run/serve.ts')).workCommand(context),
   console: async (context) => (await import('./run/console.ts')).consoleCommand(context),
   status: async (context) => (await import('./inspect/status.ts')).statusCommand(context),
   psql: async (context) => (await import('./inspect/psql.ts')).psqlCommand(context),

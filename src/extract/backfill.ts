@@ -222,7 +222,7 @@ async function finishTeam(
   return await notebook.add(() => countWaiting(control.db, team.teamId, names))
 }
 
-function statusOf(teams: readonly TeamSummary[]): RunStatus {
+export function statusOf(teams: readonly TeamSummary[]): RunStatus {
   const statuses = teams.flatMap((team) => team.streams.map(({ report }) => report.status))
   if (statuses.includes('failed') || teams.some(({ failure }) => failure !== null)) return 'failed'
   const setAside = teams.some(

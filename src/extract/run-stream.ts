@@ -34,6 +34,8 @@ export interface StreamRun {
   /** Null for a dry run. */
   readonly runId: string | null
   readonly progress: RunProgress
+  /** Of a worker that has claimed the slice; otherwise the slice is taken here. */
+  readonly claimed?: { readonly taken: TakenSlice; readonly worker: string }
 }
 
 export async function runStream(run: StreamRun): Promise<StreamReport> {
@@ -94,8 +96,9 @@ async function readAndLoad(
     url: options.url,
     purpose: `scan ${stream.name}`,
     planner: PLANNER.compare,
+    worker: run.claimed?.worker,
   })
-  const taken = await take(session, run)
+  const taken = run.claimed?.taken ?? (await take(session, run))
   const load = runId !== null ? loadBatch : migrated ? compareBatch : countBatch
   const source = sourceOf(options, team, { stream, taken, loaders, load, ...counted })
   return await readSlice(source, session, { allowMassDelete, dry, migrated, window })

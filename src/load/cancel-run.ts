@@ -12,6 +12,8 @@ import { openSession, type Session } from '../warehouse/connect.ts'
 import { glance } from '../warehouse/glance.ts'
 import { tryLock, unlock } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
+import { releaseLost } from './claims.ts'
+import { hasSlices, settlePending, storeEnd } from './slice.ts'
 
 const CHANNEL = 'intake_canceled_runs'
 const LIMIT_MS = 5_000
@@ -25,6 +27,10 @@ class Canceled extends Error {}
 /** Why a run stopped before its end, for its note. */
 export function whyStopped({ reason }: AbortSignal): string {
   return reason instanceof Canceled ? reason.message : 'stopped by a signal'
+}
+
+export function isCanceled({ reason }: AbortSignal): boolean {
+  return reason instanceof Canceled
 }
 
 export interface Cancellation extends Disposable {
@@ -98,15 +104,51 @@ export async function cancelRun(
   const until = clock.now() + forMs * 1_000
   for (;;) {
     const status = await statusOf(session, runId)
+    if (status === 'running' && (await hasSlices(session.db, String(runId)))) {
+      await closeCanceled(session.db, String(runId), await noteOf(session, runId))
+    }
     if (status !== 'running' || clock.now() >= until) return { status, canceled: numAffectedRows === 1n }
     await clock.sleep(POLL_MS)
   }
+}
+
+async function noteOf({ db }: Session, runId: number): Promise<string> {
+  const { rows } = await sql<{ login: string }>`
+    select canceled_by as login from intake_ops.runs where run_id = ${runId}`.execute(db)
+  return `canceled by ${rows[0]!.login}; the next run continues`
+}
+
+/**
+ * Ends a canceled run that no worker executes: settles what is pending and closes it. For as long as workers load what they
+ * have read it does the first only; they close the run, or whoever calls this next.
+ */
+async function closeCanceled(db: Kysely<Warehouse>, runId: string, note: string): Promise<void> {
+  await releaseLost(db)
+  await db.transaction().execute(async (transaction) => {
+    const { rows } = await sql<{ slice_id: string }>`
+      select slice_id from intake_ops.slices where run_id = ${runId} and team_id is null and state = 'pending'
+      for update skip locked`.execute(transaction)
+    if (rows[0] === undefined) return
+    await settlePending(transaction, { runId }, 'canceled', { status: 'interrupted', note })
+    const { rows: open } = await sql`
+      select from intake_ops.slices
+      where run_id = ${runId} and team_id is not null and state in ('pending', 'claimed') limit 1`.execute(
+      transaction,
+    )
+    if (open.length > 0) return
+    await storeEnd(transaction, runId, 'interrupted')
+    await sql`
+      update intake_ops.slices set state = 'canceled', settled_at = now() where slice_id = ${rows[0].slice_id}`.execute(
+      transaction,
+    )
+  })
 }
 
 /** As stored; of a run whose process is gone, what the next run stores. */
 async function statusOf(session: Session, runId: number): Promise<string> {
   const name = String(runId)
   const status = await storedStatus(session, runId)
+  if (status === 'running' && (await hasSlices(session.db, name))) return status
   if (status !== 'running' || !(await tryLock(session, 'run', name))) return status
   await unlock(session, 'run', name)
   // It may have ended since the first look.

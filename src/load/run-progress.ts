@@ -54,6 +54,8 @@ export interface RunProgressOptions {
   readonly teams: readonly { readonly name: string; readonly teamId: number }[]
   readonly clock: Clock
   readonly logger: Logger
+  /** True if other processes execute parts of the run too, and number lines of the same log. */
+  readonly isShared?: boolean
 }
 
 const EVERY_MS = 1_000
@@ -79,7 +81,8 @@ interface Watched {
   stored: string
 }
 
-export function openRunProgress({ url, runId, teams, clock, logger }: RunProgressOptions): RunProgress {
+export function openRunProgress(options: RunProgressOptions): RunProgress {
+  const { url, runId, teams, clock, logger, isShared = false } = options
   if (runId === null) return unwatched(logger)
   const glances = openGlances(url, 1)
   const watched = new Set<Watched>()
@@ -121,11 +124,11 @@ export function openRunProgress({ url, runId, teams, clock, logger }: RunProgres
     lines = []
     if (parts.length === 0 && added.length === 0) return
     isStored = true
-    const options = { purpose: 'run progress', milliseconds: LIMIT_MS }
+    const look = { purpose: 'run progress', milliseconds: LIMIT_MS }
     await glances
-      .look(options, async (db) => {
+      .look(look, async (db) => {
         if (parts.length > 0) await storeParts(db, runId!, parts)
-        if (added.length > 0) await storeLines(db, runId!, added)
+        if (added.length > 0) await storeLines(db, runId!, added, isShared)
       })
       .catch(() => {
         // The next round tries again, for streams that have ended too.
@@ -190,13 +193,26 @@ async function storeParts(db: Kysely<Warehouse>, runId: string, parts: readonly 
       updated_at = excluded.updated_at`.execute(db)
 }
 
-async function storeLines(db: Kysely<Warehouse>, runId: string, lines: readonly Line[]): Promise<void> {
+async function storeLines(
+  db: Kysely<Warehouse>,
+  runId: string,
+  lines: readonly Line[],
+  isShared: boolean,
+): Promise<void> {
+  // Of two processes that number lines from the same one, the second fails and tries again.
+  const base = isShared
+    ? sql`(select coalesce(max(line), 0) from intake_ops.run_log where run_id = ${runId})`
+    : sql`0`
+  const first = isShared ? lines[0]!.line - 1 : 0
   await sql`
     insert into intake_ops.run_log (run_id, line, at, level, team_id, stream, message)
-    select ${runId}, log_line.* from jsonb_to_recordset(${JSON.stringify(lines)}::jsonb) as log_line (line integer,
+    select ${runId}, ${base} + log_line.line - ${first}, at, level, team_id, stream, message
+    from jsonb_to_recordset(${JSON.stringify(lines)}::jsonb) as log_line (line integer,
       at timestamptz, level text, team_id smallint, stream text, message text)
-    on conflict do nothing`.execute(db)
-  const oldest = lines.at(-1)!.line - MAX_LINES
-  if (oldest > 0)
-    await sql`delete from intake_ops.run_log where run_id = ${runId} and line <= ${oldest}`.execute(db)
+    ${isShared ? sql`` : sql`on conflict do nothing`}`.execute(db)
+  await sql`
+    delete from intake_ops.run_log
+    where run_id = ${runId} and line <= (select max(line) from intake_ops.run_log where run_id = ${runId}) - ${MAX_LINES}`.execute(
+    db,
+  )
 }

@@ -1,8 +1,8 @@
 /**
  * The history of runs, and their locks on the streams that they write as a whole.
  *
- * Invariant: a run with status `running` is running: each holds a lock for its lifetime, and the next run marks those
- * whose lock is free as interrupted.
+ * Invariant: a run with status `running` is running: it has unfinished slices, or a process holds its lock for its lifetime;
+ * the next run marks those with neither as interrupted.
  */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../core/envelope.ts'
@@ -13,6 +13,7 @@ import { lockHolders, tryLock, unlock } from '../warehouse/locks.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { openCancellation } from './cancel-run.ts'
+import { hasSlices, plannedRunOf } from './slice.ts'
 
 export type RunStatus = 'succeeded' | 'failed' | 'needs_attention' | 'interrupted'
 
@@ -142,6 +143,8 @@ async function markInterrupted(session: Session): Promise<void> {
     .where('status', '=', 'running')
     .execute()
   for (const { run_id } of running) {
+    // Workers execute it, or will.
+    if (await hasSlices(session.db, run_id)) continue
     if (!(await tryLock(session, 'run', run_id))) continue
     await session.db
       .updateTable('intake_ops.runs')
@@ -155,7 +158,8 @@ async function markInterrupted(session: Session): Promise<void> {
 }
 
 /**
- * Locks streams of teams: either all of them, or none, with an error that names the streams that another run has locked.
+ * Locks streams of teams: either all of them, or none, with an error that names the streams that another run has locked, or
+ * has planned slices of.
  * Locks last until they are released, at most as long as the session.
  */
 export async function lockStreams(
@@ -169,11 +173,16 @@ export async function lockStreams(
   for (const team of teams) {
     for (const stream of streams) {
       const key = keyOf(team, stream)
-      if (await tryLock(session, 'stream', key)) taken.push(key)
-      else {
-        locked.push(`${stream.name} of ${team.name}`)
-        holders ??= await lockHolders(session.db, 'stream', key)
-      }
+      let holder: string | null
+      if (await tryLock(session, 'stream', key)) {
+        taken.push(key)
+        // Whoever plans a run has the lock until its slices are stored.
+        const planned = await plannedRunOf(session.db, team.teamId, stream.name)
+        if (planned === null) continue
+        holder = `intake-sync runs cancel ${planned}`
+      } else holder = await lockHolders(session.db, 'stream', key)
+      locked.push(`${stream.name} of ${team.name}`)
+      holders ??= holder
     }
   }
   if (locked.length === 0) return

@@ -1,12 +1,18 @@
 /**
- * Taking and settling a slice (law 3).
+ * Slices: taking and settling one (law 3), and the rows of planned runs (intake_ops.slices), which the workers of any process
+ * execute (claims.ts).
+ *
+ *     plan ─► pending ─► claimed ─► done        a worker that ends, or does not answer: claimed ─► pending
+ *                 └─────────┴─► canceled
  *
  * Invariant: taking a slice raises its epoch, and every transaction of the worker checks the epoch under which it took the
- * slice. So a worker that was paused while another took over changes nothing when it resumes.
+ * slice. So a worker that was paused while another took over changes nothing when it resumes. An unfinished row reserves
+ * its stream as a lock does: no other run of the stream begins (`lockStreams`). A planned run ends once.
  */
-import { type Kysely, sql } from 'kysely'
+import { type Expression, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../core/envelope.ts'
 import { IntakeError } from '../core/errors.ts'
+import type { Instant } from '../core/time.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 export interface SliceKey {
@@ -97,10 +103,127 @@ function ours<Query extends Narrowable>(query: Query, taken: TakenSlice): Query 
     .where('epoch', '=', taken.epoch)
 }
 
-function lostSlice(taken: TakenSlice): IntakeError {
+export function lostSlice(taken: Pick<TakenSlice, 'stream'>): IntakeError {
   return new IntakeError(`another worker has taken over ${taken.stream}; this one changed nothing more`, {
     code: 'slice_lost',
     verdict: 'stop',
     hint: 'nothing is wrong with the data; let the other run finish',
   })
+}
+
+/** Of `spec`. A worker claims no slice of a later version. */
+export const SPEC_VERSION = 1
+/** Wakes workers: slices are pending, or a worker may claim more. */
+export const CHANNEL = 'intake_slices'
+
+export interface StreamSpec {
+  readonly window: {
+    readonly lookbackDays: number
+    readonly sweepDays: number
+    readonly full: boolean
+    readonly since: Instant | null
+  }
+  readonly allow_mass_delete: boolean
+}
+
+/** Whether the run is planned and not closed: workers execute it, and no process holds its lock. */
+export function isPlanned(runId: Expression<unknown>): RawBuilder<boolean> {
+  return sql`exists (
+    select from intake_ops.slices slice where slice.run_id = ${runId} and slice.state in ('pending', 'claimed')
+  )`
+}
+
+export async function hasSlices(db: Kysely<Warehouse>, runId: string): Promise<boolean> {
+  const { rows } = await sql<{
+    planned: boolean
+  }>`select ${isPlanned(sql`${runId}::bigint`)} as planned`.execute(db)
+  return rows[0]!.planned
+}
+
+/** A run with a slice for each team and stream, and one that closes it; within the current transaction. */
+export async function insertRun(
+  db: Kysely<Warehouse>,
+  options: object,
+  spec: StreamSpec,
+  parts: readonly { readonly teamId: number; readonly stream: StreamName }[],
+): Promise<string> {
+  const { run_id: runId } = await db
+    .insertInto('intake_ops.runs')
+    .values({ kind: 'backfill', options: JSON.stringify(options), error: null })
+    .returning('run_id')
+    .executeTakeFirstOrThrow()
+  await sql`
+    insert into intake_ops.slices (run_id, team_id, stream, spec)
+    select ${runId}, part.team_id, part.stream, ${JSON.stringify({ version: SPEC_VERSION, kind: 'stream', ...spec })}::jsonb
+    from unnest(${parts.map(({ teamId }) => teamId)}::smallint[], ${parts.map(({ stream }) => stream)}::text[])
+      with ordinality as part (team_id, stream, place)
+    order by part.place`.execute(db)
+  await sql`
+    insert into intake_ops.slices (run_id, stream, spec)
+    values (${runId}, '', ${JSON.stringify({ version: SPEC_VERSION, kind: 'close' })}::jsonb)`.execute(db)
+  await wakeWorkers(db)
+  return runId
+}
+
+export async function wakeWorkers(db: Kysely<Warehouse>): Promise<void> {
+  await sql`select pg_notify(${CHANNEL}, '')`.execute(db)
+}
+
+/** A run whose slice reserves the stream; null if none does. */
+export async function plannedRunOf(
+  db: Kysely<Warehouse>,
+  teamId: number,
+  stream: StreamName,
+): Promise<string | null> {
+  const { rows } = await sql<{ run_id: string }>`
+    select run_id from intake_ops.slices
+    where team_id = ${teamId} and stream = ${stream} and state in ('pending', 'claimed')`.execute(db)
+  return rows[0]?.run_id ?? null
+}
+
+/** Settles the slices that no worker has begun, of one team or of all, with a report without figures; within the transaction. */
+export async function settlePending(
+  db: Kysely<Warehouse>,
+  { runId, teamId = null }: { readonly runId: string; readonly teamId?: number | null },
+  state: 'done' | 'canceled',
+  { status, note }: { readonly status: 'failed' | 'interrupted'; readonly note: string },
+): Promise<void> {
+  await sql`
+    with pending as (
+      select slice_id from intake_ops.slices
+      where run_id = ${runId} and state = 'pending' and team_id is not null
+        and (${teamId}::smallint is null or team_id = ${teamId}::smallint)
+      order by slice_id for update skip locked
+    ), settled as (
+      update intake_ops.slices slice
+      set state = ${state}, settled_at = now(), result = ${JSON.stringify({ ...NOTHING, status, note })}::jsonb
+      from pending where slice.slice_id = pending.slice_id
+      returning slice.team_id, slice.stream
+    )
+    insert into intake_ops.run_streams (run_id, team_id, stream, status, requests, throttled, fetched, changed, unchanged,
+      deleted, erased, dead_letters, problems, seconds, note)
+    select ${runId}, team_id, stream, ${status}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ${note} from settled`.execute(
+    db,
+  )
+}
+
+const NOTHING = {
+  ...{ requests: 0, throttled: 0, fetched: 0, changed: 0, unchanged: 0, deleted: 0, erased: 0 },
+  ...{ deadLetters: 0, problems: 0, seconds: 0 },
+}
+
+/** Stores how a run with slices ended, once, with the notes of its streams and what failed besides. */
+export async function storeEnd(
+  db: Kysely<Warehouse>,
+  runId: string,
+  status: string,
+  failures: readonly string[] = [],
+): Promise<void> {
+  await sql`
+    update intake_ops.runs set status = ${status}, finished_at = now(), error = nullif(concat_ws(E'\n', (
+      select string_agg(format('%s/%s: %s', team.name, slice.stream, slice.result ->> 'note'), E'\n' order by slice_id)
+      from intake_ops.slices slice join intake.teams team using (team_id)
+      where slice.run_id = ${runId} and slice.result ->> 'note' is not null
+    ), ${failures.length === 0 ? null : failures.join('\n')}::text), '')
+    where run_id = ${runId} and finished_at is null`.execute(db)
 }

@@ -66,6 +66,8 @@ export interface ConnectionOptions {
   readonly lockTimeoutMs?: number
   /** Timeout for connecting; ten seconds when left out. */
   readonly connectTimeoutMs?: number
+  /** Eight digits of the worker for which the session is: others end all of its sessions by them. */
+  readonly worker?: string | undefined
   /** Planner settings of the session, for statements whose best plan is known. */
   readonly planner?: readonly string[]
 }
@@ -147,7 +149,7 @@ function settings(options: ConnectionOptions): pg.ClientConfig {
   ]
   return {
     connectionString: url,
-    application_name: `intake-sync ${options.purpose}`,
+    application_name: `intake-sync ${options.purpose}${options.worker === undefined ? '' : ` worker ${options.worker}`}`,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,

@@ -21,6 +21,10 @@ const KINDS = {
   receiving: 7_204_316,
   team: 7_204_317,
   wideViews: 7_204_318,
+  /** A worker holds it for as long as it lives. */
+  worker: 7_204_319,
+  /** Workers claim slices in turn, so that their counts of what a team has are right. */
+  claims: 7_204_320,
 } as const
 
 export type LockKind = keyof typeof KINDS

@@ -2,7 +2,7 @@
 import type http from 'node:http'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { scheduledBackfill } from '../../src/commands/run/serve.ts'
+import { scheduledBackfill } from '../../src/commands/run/backfill.ts'
 import { startEmulator } from '../../src/emulator/server.ts'
 import { type Received, type Service, startService } from '../api/support/service.ts'
 import { startCli } from '../support/cli.ts'

@@ -169,6 +169,9 @@ beforeAll(async () => {
          (run_id, team_id, stream, phase, pages, requests, throttled, fetched, began_at)
        select run.id, $1, name, 'ended', 1, 1, 0, 1, now() from stream, (select max(run_id) as id from intake_ops.runs) run
        on conflict do nothing
+     ), slices as (
+       insert into intake_ops.slices (run_id, team_id, stream, spec, state)
+       select run.id, $1, name, '{}', 'done' from stream, (select max(run_id) as id from intake_ops.runs) run
      ), problems as (
        insert into intake_ops.problems (team_id, stream, path, reason) select $1, name, 'more', 'planted' from stream
      )

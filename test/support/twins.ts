@@ -441,7 +441,10 @@ export async function troubleTwins(twins: Twins): Promise<void> {
     // A run stores these only when it takes more than a second.
     await query(
       url,
-      `with run as (select max(run_id) as id from intake_ops.runs), line as (
+      `with run as (select max(run_id) as id from intake_ops.runs), slice as (
+         insert into intake_ops.slices (run_id, team_id, stream, spec, state)
+         select id, $1::int, 'patients', '{}', 'done' from run
+       ), line as (
          insert into intake_ops.run_log (run_id, line, at, level, team_id, stream, message)
          select id, 1000 + $1::int, now(), 'info', $1::int, 'patients', 'planted' from run
        )

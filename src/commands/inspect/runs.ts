@@ -14,6 +14,8 @@ import {
   progressOf,
   readLines,
   readProgress,
+  readSlices,
+  type ShownSlice,
 } from '../../operate/health/run-live.ts'
 import { type Run, readRuns } from '../../operate/health/runs.ts'
 import { openSession } from '../../warehouse/connect.ts'
@@ -69,7 +71,8 @@ async function showRun(context: Context, id: number, options: { json?: true }): 
   const isRunning = run.status === 'running'
   const { streams: progress, seconds_left } = progressOf(isRunning ? await readProgress(db, id) : [])
   const owner = isRunning ? await lockHolders(db, 'run', String(id)) : null
-  const shown = { ...run, owner, progress, seconds_left, log: await readLines(db, id) }
+  const slices = await readSlices(db, id)
+  const shown = { ...run, owner, progress, seconds_left, slices, log: await readLines(db, id) }
   if (options.json) printJson(context, shown)
   else context.stdout.write(runText(context, shown))
 }
@@ -99,6 +102,8 @@ interface ShownRun extends Run {
   /** Of a running run. */
   readonly progress: readonly LiveStream[]
   readonly seconds_left: number | null
+  /** Of a run that workers execute. */
+  readonly slices: readonly ShownSlice[]
   readonly log: readonly LogLine[]
 }
 
@@ -128,11 +133,30 @@ function runText(context: Context, run: ShownRun): string {
   ])
   const rows = [...live.filter(([name]) => !names.has(name)), ...ended]
   const table = rows.length === 0 ? '' : fittedTable(context, [head, ...rows], 0)
+  const slices = slicesText(context, run)
   const lines = run.log.slice(-SHOWN_LINES).map(({ at, level, team, stream, message }) => {
     const place = stream === null ? '' : `${team ?? '-'}/${stream}: `
     return paragraph(context, `${at.slice(11, 19)} ${level} ${place}${message}`.replace(/\s+/g, ' '), 2)
   })
-  return `${first}${owner}${reasons(context, run)}${table}${lines.length === 0 ? '' : `log (UTC):\n${lines.join('')}`}`
+  return `${first}${owner}${reasons(context, run)}${table}${slices}${lines.length === 0 ? '' : `log (UTC):\n${lines.join('')}`}`
+}
+
+/** Who executes what is not settled. */
+function slicesText(context: Context, { status, slices }: ShownRun): string {
+  const open = slices.filter(({ state }) => state === 'pending' || state === 'claimed')
+  if (status !== 'running' || open.length === 0) return ''
+  const head = ['slice', 'state', 'worker', 'heard', 'taken over']
+  const rows = open.map((each) => [
+    each.team === null ? 'end of the run' : `${each.team}/${each.stream}`,
+    each.state,
+    each.owner ?? '',
+    each.silent_seconds === null ? '' : `${formatSeconds(each.silent_seconds)} ago`,
+    each.takeovers === 0 ? '' : String(each.takeovers),
+  ])
+  const count = (state: string) => slices.filter((each) => each.state === state).length
+  const sum = `slices: ${count('pending')} pending, ${count('claimed')} claimed, ${count('done')} done\n`
+  const hint = count('claimed') > 0 ? '' : 'no worker executes it: start intake-sync work, or serve\n'
+  return `${sum}${hint}${fittedTable(context, [head, ...rows], 0)}`
 }
 
 function runsText(context: Context, runs: readonly Run[]): string {

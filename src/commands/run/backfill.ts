@@ -12,6 +12,8 @@ import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
 import { parseInstant } from '../../core/time.ts'
 import { type BackfillSummary, backfill } from '../../extract/backfill.ts'
+import type { BackfillOptions, TeamSource } from '../../extract/backfill-options.ts'
+import { type PlannedRun, planBackfill } from '../../extract/slices.ts'
 import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
 import { settleDeliveries } from '../../operate/health/silence-signs.ts'
 import { prune } from '../../operate/serve/retention.ts'
@@ -30,6 +32,7 @@ interface Options {
   readonly since?: string
   readonly full?: true
   readonly dryRun?: true
+  readonly detach?: true
   readonly allowMassDelete?: true
   readonly json?: true
 }
@@ -43,10 +46,12 @@ export function backfillCommand(context: Context): Command {
     .option('--full', 'ignore the checkpoints: read everything, and look for deletes')
     .option('--dry-run', 'fetch and report what would change; write nothing')
     .option('--allow-mass-delete', 'apply deletes even if an unusual number of records is gone')
+    .option('--detach', 'plan the run for workers (work, serve), print its number and end')
     .option('--json', 'print one JSON document')
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
       const summary = await runBackfill(context, options)
+      if (summary === null) return
       if (options.json) printJson(context, backfillDocument(summary))
       else {
         context.stdout.write(backfillText(context, summary))
@@ -57,11 +62,14 @@ export function backfillCommand(context: Context): Command {
     })
 }
 
-async function runBackfill(context: Context, options: Options): Promise<BackfillSummary> {
+async function runBackfill(context: Context, options: Options): Promise<BackfillSummary | null> {
   const streams = streamsOf(options.streams)
   const since = options.since === undefined ? null : parseInstant(options.since)
   if (options.since !== undefined && since === null) {
     throw new UsageError('--since is not a date', 'write it as YYYY-MM-DD', '--since')
+  }
+  if (options.detach && options.dryRun) {
+    throw new UsageError('--detach and --dry-run exclude each other', 'leave out one of them', '--detach')
   }
   const config = readConfig(context.env)
   const teams = requireTeams(config, options.team)
@@ -73,9 +81,7 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
   using progress = openProgress(context, teams.length > 1)
   const logger = openLogger(progress, config)
   for (const note of notes) logger.warn(note)
-  const place = { url: warehouse.url, logger }
-  await using _alerts = alertsAtEnd(context, dry ? { ...config, alerts: null } : config, place)
-  const summary = await backfill({
+  const asked: BackfillOptions = {
     url: warehouse.url,
     teams,
     streams,
@@ -95,9 +101,28 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     version: context.version,
     onProgress: progress.update,
     isWatched: true,
-  })
+  }
+  if (options.detach) {
+    report(context, await planBackfill(asked), options)
+    return null
+  }
+  const place = { url: warehouse.url, logger }
+  await using _alerts = alertsAtEnd(context, dry ? { ...config, alerts: null } : config, place)
+  const summary = await backfill(asked)
   if (!dry) await removeExpired(warehouse.url, { ...config, teams: teams.map(({ name }) => name) }, logger)
   return summary
+}
+
+function report(context: Context, { runId, slices, workers }: PlannedRun, { json }: Options): void {
+  const id = Number(runId)
+  if (json) printJson(context, { run_id: id, status: 'planned', streams: {}, teams: {}, slices, workers })
+  else {
+    const more =
+      workers === 0 ? 'no worker is running: start intake-sync work, or serve' : `workers: ${workers}`
+    context.stdout.write(
+      `run ${id} is planned: ${slices} slice(s); intake-sync runs show ${id} shows how far it is\n${more}\n`,
+    )
+  }
 }
 
 /** The end of a run waits at most this long for retention. */
@@ -135,4 +160,44 @@ function streamsOf(names: string | undefined): readonly Stream[] {
 
 const HELP = `
 Requests of a team are limited by INTAKE_RATE_LIMIT (20/s, 1000/min); without
-it, the service's limit is learned from its answers.`
+it, the service's limit is learned from its answers. Workers that execute a
+run of --detach take the settings of the service from their own environment.`
+
+/** The scheduled backfill of `serve`: the same as the command without options, reported in the log. */
+export interface Place {
+  /** Of the warehouse. */
+  readonly url: string
+  readonly config: Pick<Config, 'lookbackDays' | 'sweepDays'>
+  readonly logger: Logger
+  readonly version: string
+}
+
+/** Throws if the run cannot start, for example because another run holds the lock. */
+export async function scheduledBackfill(
+  { url, config, logger, version }: Place,
+  teams: readonly TeamSource[],
+  signal: AbortSignal,
+  onTeamEnded: (team: string) => void = () => {},
+): Promise<void> {
+  logger.info({ teams: teams.map(({ name }) => name) }, 'scheduled backfill started')
+  const summary = await backfill({
+    ...{ url, teams, streams: STREAMS, allowMassDelete: false, dry: false, migrated: true },
+    isScheduled: true,
+    window: { lookbackDays: config.lookbackDays, sweepDays: config.sweepDays, full: false, since: null },
+    ...{ clock: systemClock, random: Math.random, logger, signal, version },
+    onProgress: () => {},
+    isWatched: true,
+    onTeamEnded,
+  })
+  const level = summary.status === 'succeeded' ? 'info' : 'warn'
+  logger[level](figuresOf(summary), `scheduled backfill: ${summary.status.replace('_', ' ')}`)
+}
+
+function figuresOf({ runId, teams }: BackfillSummary): Record<string, unknown> {
+  const sum = (figure: 'fetched' | 'changed' | 'deleted' | 'deadLetters') =>
+    teams.flatMap(({ streams }) => streams).reduce((total, { report }) => total + report[figure], 0)
+  return {
+    ...{ run: runId, fetched: sum('fetched'), changed: sum('changed'), deleted: sum('deleted') },
+    dead_letters: sum('deadLetters'),
+  }
+}

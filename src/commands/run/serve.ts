@@ -5,15 +5,15 @@
  * with 0. A failed scheduled run does not end the process.
  */
 import { Command, InvalidArgumentError } from 'commander'
-import type { Logger } from 'pino'
-import { migrate } from '../../analytics/migrate.ts'
-import { type Config, isSchedule, readConfig } from '../../config/config.ts'
+import { migrate, requireMigrated } from '../../analytics/migrate.ts'
+import { type Config, isSchedule, readConfig, requireTeams } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
-import { type BackfillSummary, backfill } from '../../extract/backfill.ts'
-import type { TeamSource } from '../../extract/backfill-options.ts'
+import { UsageError } from '../../core/errors.ts'
+import { SLICES_AT_ONCE } from '../../extract/work.ts'
 import { openServe, type Serving } from '../../operate/serve/serve.ts'
-import { STREAMS } from '../../streams/catalogue.ts'
 import { type Context, openLogger, openWarehouse, printJson } from '../context.ts'
+import { wholeNumber } from '../options.ts'
+import { scheduledBackfill } from './backfill.ts'
 import type { OpenedConsole } from './console.ts'
 
 interface Options {
@@ -21,6 +21,7 @@ interface Options {
   readonly ingest: boolean
   readonly drain: boolean
   readonly schedule: boolean
+  readonly work: boolean
   readonly console?: true
   readonly json?: true
 }
@@ -32,6 +33,7 @@ export function serveCommand(context: Context): Command {
     .option('--no-ingest', 'do not receive webhooks')
     .option('--no-drain', 'leave received events to another process')
     .option('--no-schedule', 'do not run scheduled backfills')
+    .option('--no-work', 'leave runs of backfill --detach to other processes')
     .option('--console', 'serve the console too: see intake-sync console')
     .option('--json', 'once ready, print one JSON document with the addresses')
     .addHelpText('after', HELP)
@@ -54,6 +56,7 @@ async function runServe(context: Context, options: Options): Promise<void> {
     trustedProxies: config.trustedProxies,
     drain: options.drain,
     cron: schedule,
+    work: options.work ? {} : null,
     admin: { host: config.adminHost, port: config.adminPort },
     inboxDays: config.inboxDays,
     retention: config,
@@ -98,6 +101,8 @@ function offOf(config: Config, options: Options): readonly Off[] {
   else if (scheduleOf(config, options) === null) {
     off.push({ part: 'schedule', why: options.cron === 'off' ? '--cron off' : 'INTAKE_CRON is off' })
   } else if (without.length > 0) off.push({ part: 'schedule', why: noAccess })
+  if (!options.work) off.push({ part: 'work', why: '--no-work' })
+  else if (without.length > 0) off.push({ part: 'work', why: noAccess })
   return off
 }
 
@@ -115,15 +120,15 @@ function aborted(signal: AbortSignal): Promise<void> {
 
 const HELP = `
 Migrates the database first. Several processes may serve one warehouse:
-ingesters behind a load balancer (--no-schedule), and separate drains; each
-scheduled backfill runs in one of them only. The schedule uses the time zone
+ingesters behind a load balancer (--no-schedule), separate drains, and
+workers (intake-sync work); each scheduled backfill runs in one of them only. The schedule uses the time zone
 TZ. Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT:
 /healthz, /readyz (200 when events can be stored; ?part=drain, schedule or
 work checks the others), /metrics.`
 
 /** A part that does not run. */
 interface Off {
-  readonly part: 'ingest' | 'drain' | 'refetches' | 'schedule'
+  readonly part: 'ingest' | 'drain' | 'refetches' | 'schedule' | 'work'
   readonly why: string
 }
 
@@ -167,41 +172,57 @@ function addressOf(ingest: string, team: string): string {
   return `${ingest}/webhooks/${encodeURIComponent(team)}`
 }
 
-/** The scheduled backfill of `serve`: the same as the command without options, reported in the log. */
-export interface Place {
-  /** Of the warehouse. */
-  readonly url: string
-  readonly config: Pick<Config, 'lookbackDays' | 'sweepDays'>
-  readonly logger: Logger
-  readonly version: string
+interface WorkerOptions {
+  readonly concurrency: number
+  readonly teams?: string
+  readonly json?: true
 }
 
-/** Throws if the run cannot start, for example because another run holds the lock. */
-export async function scheduledBackfill(
-  { url, config, logger, version }: Place,
-  teams: readonly TeamSource[],
-  signal: AbortSignal,
-  onTeamEnded: (team: string) => void = () => {},
-): Promise<void> {
-  logger.info({ teams: teams.map(({ name }) => name) }, 'scheduled backfill started')
-  const summary = await backfill({
-    ...{ url, teams, streams: STREAMS, allowMassDelete: false, dry: false, migrated: true },
-    isScheduled: true,
-    window: { lookbackDays: config.lookbackDays, sweepDays: config.sweepDays, full: false, since: null },
-    ...{ clock: systemClock, random: Math.random, logger, signal, version },
-    onProgress: () => {},
-    isWatched: true,
-    onTeamEnded,
+/** `serve` without webhooks, drain and schedule. */
+export function workCommand(context: Context): Command {
+  return new Command('work')
+    .description('execute the runs of backfill --detach until stopped, together with other workers')
+    .option('--concurrency <number>', 'streams that it reads at once', wholeNumber, SLICES_AT_ONCE)
+    .option('--teams <names>', 'only streams of these teams of the configuration, comma-separated')
+    .option('--json', 'once ready, print one JSON document')
+    .addHelpText('after', WORK_HELP)
+    .action((options: WorkerOptions) => runWork(context, options))
+}
+
+async function runWork(context: Context, { concurrency, teams: only, json }: WorkerOptions): Promise<void> {
+  const config = readConfig(context.env)
+  const names = only?.split(',').map((name) => name.trim())
+  const teams = names?.flatMap((name) => requireTeams(config, name)) ?? requireTeams(config)
+  const logger = openLogger(context, config)
+  await using warehouse = await openWarehouse(context, config)
+  await requireMigrated(warehouse.url)
+  const open = (port: number) =>
+    openServe({
+      ...{ url: warehouse.url, version: context.version, clock: systemClock, random: Math.random, logger },
+      ...{ teams, ingestTeams: teams, ingest: null, drain: false, cron: null, work: { concurrency } },
+      ...{ inboxDays: config.inboxDays, retention: config, alerts: config.alerts, encryptionKey: null },
+      admin: { host: config.adminHost, port },
+      backfill: async () => {},
+    })
+  await using working = await open(config.adminPort).catch(async (error) => {
+    // Several workers of one machine, or one next to `serve`.
+    if (!(error instanceof UsageError) || error.code !== 'port_unusable') throw error
+    logger.warn(`${error.message}: health and metrics are on another port`)
+    return await open(0)
   })
-  const level = summary.status === 'succeeded' ? 'info' : 'warn'
-  logger[level](figuresOf(summary), `scheduled backfill: ${summary.status.replace('_', ' ')}`)
+  const ready = { admin: working.admin, teams: teams.map(({ name }) => name), concurrency }
+  if (json) printJson(context, ready)
+  else
+    context.stdout.write(
+      `ready: executes runs of ${ready.teams.join(', ')}; health and metrics at ${ready.admin}\n`,
+    )
+  await aborted(context.signal)
+  logger.info('stopping: current batches will finish; other workers go on with the rest')
 }
 
-function figuresOf({ runId, teams }: BackfillSummary): Record<string, unknown> {
-  const sum = (figure: 'fetched' | 'changed' | 'deleted' | 'deadLetters') =>
-    teams.flatMap(({ streams }) => streams).reduce((total, { report }) => total + report[figure], 0)
-  return {
-    ...{ run: runId, fetched: sum('fetched'), changed: sum('changed'), deleted: sum('deleted') },
-    dead_letters: sum('deadLetters'),
-  }
-}
+const WORK_HELP = `
+Any number of workers, on any hosts, share the runs of one warehouse; serve is
+a worker too. What a worker that ends, or does not answer, has begun is taken
+over by the others. intake-sync runs show lists who executes what. A worker
+opens INTAKE_ADMIN_PORT for health and metrics, or another port where that one
+is in use.`

@@ -22,6 +22,8 @@ export interface LoadersOptions {
   /** Called before each retry. */
   readonly onRetry?: (code: string, attempt: number) => void
   readonly lockTimeoutMs?: number
+  /** Ends the names of the sessions (`ConnectionOptions.worker`). */
+  readonly worker?: string | undefined
 }
 
 export interface Loaders {
@@ -48,9 +50,10 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
   const { clock, count = 2, total = count } = options
   const queue = openFairQueue({ perTeam: count, total })
   const free: Session[] = []
-  const { lockTimeoutMs } = options
+  const { lockTimeoutMs, worker } = options
   const sessionOptions = {
     purpose: 'load',
+    worker,
     planner: PLANNER.load,
     ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }),
   }

@@ -4,10 +4,13 @@
  * Invariant: a response waits for the warehouse at most `LIMIT_MS`. Gauges that are not refreshed in time keep their last
  * values, and `intake_warehouse_up` is 0. Concurrent requests share one query.
  */
+import { type Kysely, sql } from 'kysely'
 import { Gauge, type Registry } from 'prom-client'
 import { type WaitingQuestion, waitingQuestions } from '../../analytics/classify.ts'
 import type { Clock } from '../../core/clock.ts'
+import { isRemoved } from '../../load/teams.ts'
 import { type Glances, glance } from '../../warehouse/glance.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
 import { countRaised, type RaisedCount } from '../alerts/alert-rows.ts'
 import {
   type InboxStatus,
@@ -52,11 +55,12 @@ export function openGauges(options: GaugesOptions): Gauges {
   const showTrouble = troubleGauges(gauge)
   const showAlerts = alertGauge(gauge)
   const showQuestions = questionsGauge(gauge)
+  const showSlices = slicesGauges(gauge)
   const showWebhooks = webhookGauges(gauge)
   const webhookChecks = openWebhookChecks({ inboxDays })
   const sources = [
     openSource(FRESH, clock, async () => {
-      const [inbox, trouble, alerts, questions] = await glances.look(
+      const [inbox, trouble, alerts, questions, slices] = await glances.look(
         { purpose: 'metrics', milliseconds: LIMIT_MS },
         async (db) =>
           [
@@ -64,12 +68,14 @@ export function openGauges(options: GaugesOptions): Gauges {
             await readTrouble(db),
             await countRaised(db),
             await waitingQuestions(db),
+            await countSlices(db),
           ] as const,
       )
       showInbox(inbox)
       showTrouble(trouble)
       showAlerts(alerts)
       showQuestions(inbox, questions)
+      showSlices(slices)
     }),
     openSource(SLOW_FRESH, clock, async () => {
       const query = { url, purpose: 'webhook metrics', milliseconds: SLOW_LIMIT_MS }
@@ -183,6 +189,34 @@ function alertGauge(gauge: MakeGauge): (rows: readonly RaisedCount[]) => void {
   return (rows) => {
     raised.reset()
     for (const { team, cause, count } of rows) raised.set({ team, cause }, count)
+  }
+}
+
+interface SliceCounts {
+  readonly team: string
+  readonly pending: number
+  readonly claimed: number
+}
+
+async function countSlices(db: Kysely<Warehouse>): Promise<readonly SliceCounts[]> {
+  const { rows } = await sql<SliceCounts>`
+    select team.name as team, count(slice) filter (where state = 'pending')::int as pending,
+      count(slice) filter (where state = 'claimed')::int as claimed
+    from intake.teams team
+    left join intake_ops.slices slice on slice.team_id = team.team_id and slice.state in ('pending', 'claimed')
+    where not ${isRemoved(sql.ref('team.team_id'))} group by team.name`.execute(db)
+  return rows
+}
+
+function slicesGauges(gauge: MakeGauge): (teams: readonly SliceCounts[]) => void {
+  const pending = gauge('slices_pending', 'Streams of planned runs that no worker reads yet.', ['team'])
+  const claimed = gauge('slices_claimed', 'Streams of planned runs that a worker reads now.', ['team'])
+  return (teams) => {
+    for (const each of [pending, claimed]) each.reset()
+    for (const { team, ...counts } of teams) {
+      pending.set({ team }, counts.pending)
+      claimed.set({ team }, counts.claimed)
+    }
   }
 }
 

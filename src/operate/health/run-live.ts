@@ -87,3 +87,40 @@ export async function readLines(db: Kysely<Warehouse>, runId: number): Promise<r
   )
   return rows
 }
+
+/** A slice of a run that workers execute. */
+export interface ShownSlice {
+  readonly slice_id: number
+  /** Null for the slice that closes the run. */
+  readonly team: string | null
+  readonly stream: string
+  readonly state: 'pending' | 'claimed' | 'done' | 'canceled'
+  readonly epoch: number
+  /** Host, process and a random part of the worker that has it, or settled it. */
+  readonly owner: string | null
+  readonly claimed_at: string | null
+  /** Since its worker last said that it executes it; null unless it is claimed. */
+  readonly silent_seconds: number | null
+  readonly settled_at: string | null
+  /** Workers that ended with it. */
+  readonly takeovers: number
+  /** How far it is, as last stored; null before the first second. */
+  readonly phase: string | null
+  readonly fetched: number | null
+  readonly expected: number | null
+}
+
+export async function readSlices(db: Kysely<Warehouse>, runId: number): Promise<readonly ShownSlice[]> {
+  const { rows } = await sql<ShownSlice>`
+    select slice_id::int as slice_id, coalesce(team.name, slice.team_id::text) as team, slice.stream, state,
+      epoch::float8 as epoch, owner, to_json(claimed_at) #>> '{}' as claimed_at,
+      case when state = 'claimed' then greatest(0, extract(epoch from now() - heartbeat_at))::float8 end as silent_seconds,
+      to_json(settled_at) #>> '{}' as settled_at, takeovers, progress.phase, progress.fetched::float8 as fetched,
+      progress.expected::float8 as expected
+    from intake_ops.slices slice
+    left join intake.teams team using (team_id)
+    left join intake_ops.run_progress progress
+      on (progress.run_id, progress.team_id, progress.stream) = (slice.run_id, slice.team_id, slice.stream)
+    where slice.run_id = ${runId} order by slice_id`.execute(db)
+  return rows
+}

@@ -4,6 +4,7 @@
  * Invariant: a run that is stored as `running` although its process has ended is returned as `interrupted`.
  */
 import { sql } from 'kysely'
+import { hasSlices } from '../../load/slice.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { tryLock, unlock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -75,9 +76,10 @@ export async function readRuns(
   }
 }
 
-/** A run holds its lock until its process ends. */
+/** A run holds its lock until its process ends, or has slices that workers execute. */
 async function isAlive(session: Session, { run_id }: Run): Promise<boolean> {
   const name = String(run_id)
+  if (await hasSlices(session.db, name)) return true
   if (!(await tryLock(session, 'run', name))) return true
   await unlock(session, 'run', name)
   return false

@@ -45,6 +45,8 @@ export interface ServeOptions {
   readonly drain: boolean
   /** A cron expression; null for no schedule. */
   readonly cron: string | null
+  /** To execute slices of planned runs; default: null, not. */
+  readonly work?: { readonly concurrency?: number } | null
   readonly admin: Address
   readonly inboxDays: number
   /** Default: everything is kept for ever. */

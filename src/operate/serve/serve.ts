@@ -1,13 +1,14 @@
 /**
- * Ingester, drain with refetches, schedule and admin server in one process, over a migrated warehouse.
+ * Ingester, drain with refetches, worker, schedule and admin server in one process, over a migrated warehouse.
  *
- *     admin ─► housekeeping ─► refetcher, drain ─► ingester ─► alerts ─► schedule     closed in reverse
+ *     admin ─► housekeeping ─► refetcher, drain ─► ingester ─► alerts ─► worker ─► schedule     closed in reverse
  *
  * Invariant: each part works without the others. Closing stops accepting requests, commits and answers those that were
  * accepted, and finishes the current batches. Events that are not drained by then stay in the inbox.
  */
 import { openLimiter } from '../../api/budget/limiter.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
+import { openWorker } from '../../extract/work.ts'
 import type { Ingester } from '../../ingest/http/server.ts'
 import { restoreTeam } from '../../load/teams.ts'
 import { openSession } from '../../warehouse/connect.ts'
@@ -101,6 +102,14 @@ async function openParts(
     receiving = opened
   }
   const alerts = startAlerts(options, metrics, use)
+  if (options.work && teams.length > 0) {
+    const { random, version = '0.0.0' } = options
+    const onRunEnded = async () => alerts?.wake()
+    const worker = use(
+      openWorker({ url, clock, random, logger, version, teams, onRunEnded, ...options.work }),
+    )
+    parts.work = () => worker.trouble()
+  }
   const isScheduled = options.cron !== null && teams.length > 0
   const schedule = isScheduled ? use(startSchedule(options, teams, () => alerts?.wake())) : null
   if (schedule !== null) parts.schedule = () => (schedule.next() === null ? 'has no next time' : null)

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import { expect, it } from 'vitest'
-import { scheduledBackfill } from '../../../src/commands/run/serve.ts'
+import { scheduledBackfill } from '../../../src/commands/run/backfill.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { TeamSource } from '../../../src/extract/backfill-options.ts'
 import type { ServeOptions } from '../../../src/operate/serve/parts.ts'

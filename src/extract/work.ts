@@ -1,0 +1,217 @@
+/**
+ * A worker: claims slices of planned runs and executes them, for as long as it is open.
+ *
+ *     each second, or when woken: say that it lives ─► free slices of workers that ended ─► claim ─► execute ─► settle
+ *
+ * Invariant: it has one session that holds its lock, on which it claims and settles. Without that session it is another
+ * worker with another lock: it ends what it has begun, stores nothing of it, and begins anew. Closing it gives back what it
+ * has not finished.
+ */
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import PQueue from 'p-queue'
+import { openNotifier } from '../core/clock.ts'
+import { beat, type ClaimedSlice, claimSlices, releaseLost } from '../load/claims.ts'
+import { type OpenLoaders, openLoaders } from '../load/merge/loaders.ts'
+import { CHANNEL } from '../load/slice.ts'
+import { STREAMS } from '../streams/catalogue.ts'
+import { openSession, type Session } from '../warehouse/connect.ts'
+import { lockForSession } from '../warehouse/locks.ts'
+import { warehouseError } from '../warehouse/sqlstate.ts'
+import type { TeamSource } from './backfill-options.ts'
+import { closeRun, type ExecuteOptions, executeStream, type Turn } from './slices.ts'
+
+export interface WorkOptions extends ExecuteOptions {
+  /** Teams whose slices it can execute; several clients of a team may share its `limiter`. */
+  readonly teams: readonly TeamSource[]
+  /** Slices at once. */
+  readonly concurrency?: number
+}
+
+export interface Worker extends AsyncDisposable {
+  /** Why it cannot claim slices; null while it can. */
+  trouble(): string | null
+  /** Slices that it executes now. */
+  readonly inHand: number
+  close(): Promise<void>
+}
+
+/** Slices at once of a worker, by default: two teams at their full speed. */
+export const SLICES_AT_ONCE = 8
+const EVERY_MS = 1_000
+/** A statement that takes longer has lost the warehouse. */
+const LIMIT_MS = 10_000
+/** The session waits less for a lock than a worker may be silent. */
+const LOCK_TIMEOUT_MS = 3_000
+/** Loading connections: more batches than cores only wait for each other. */
+const LOADERS = 8
+
+/** The worker for as long as its session lives. */
+interface Life {
+  readonly session: Session
+  /** Ends in `worker`. */
+  readonly owner: string
+  readonly worker: string
+  readonly turn: Turn
+  readonly loaders: OpenLoaders
+  /** Stops the slices that it executes, by their numbers. */
+  readonly inHand: Map<string, AbortController>
+  isOver: boolean
+}
+
+export function openWorker(options: WorkOptions): Worker {
+  const { url, clock, logger, concurrency = SLICES_AT_ONCE } = options
+  const notifier = openNotifier(clock)
+  const names = options.teams.map(({ name }) => name)
+  const streams = STREAMS.map(({ name }) => name)
+  let isClosing = false
+  let life: Life | null = null
+  /** Slices of former lives end too, and store nothing. */
+  const busy = new Set<Promise<void>>()
+  let lost: string | null = 'has not begun'
+
+  async function run(): Promise<void> {
+    while (!isClosing || busy.size > 0) {
+      const seen = notifier.count
+      try {
+        if (life === null && !isClosing) life = await openLife()
+        if (life !== null) await round(life)
+        lost = null
+      } catch (error) {
+        const { code, message } = warehouseError(error)
+        if (lost === null) logger.warn({ code }, `no slices can be claimed: ${message}`)
+        lost = message
+        if (life !== null && !(await isAlive(life))) end(life)
+      }
+      await notifier.wait(seen, EVERY_MS)
+    }
+  }
+
+  async function round(current: Life): Promise<void> {
+    const { inHand, owner, turn } = current
+    await turn(async ({ db }) => {
+      if (inHand.size > 0) {
+        const still = await beat(db, owner)
+        for (const [id, stop] of inHand)
+          if (!still.has(id)) stop.abort(new Error('another worker has the slice'))
+      }
+      await releaseLost(db)
+      const most = concurrency - inHand.size
+      if (isClosing || most <= 0) return
+      for (const claimed of await claimSlices(db, { owner, teams: names, streams, most }))
+        begin(current, claimed)
+    })
+  }
+
+  function begin(current: Life, claimed: ClaimedSlice): void {
+    const { inHand, turn, worker, loaders } = current
+    const stop = new AbortController()
+    // The worker may have been closed since it asked for the slice.
+    if (isClosing) stop.abort('the worker stops')
+    const execution = { options, turn, loaders, worker, signal: stop.signal }
+    const place = claimed.kind === 'stream' ? { team: claimed.team, stream: claimed.stream } : {}
+    async function execute(): Promise<void> {
+      try {
+        if (claimed.kind === 'close') await closeRun(execution, claimed)
+        else {
+          const source = options.teams.find(({ name }) => name === claimed.team)!
+          await executeStream(execution, claimed, source)
+        }
+      } catch (error) {
+        const { code, message } = warehouseError(error)
+        logger.warn({ run: claimed.runId, ...place, code }, `a slice was given up: ${message}`)
+      } finally {
+        inHand.delete(claimed.sliceId)
+        busy.delete(done)
+        notifier.notify()
+      }
+    }
+    const done = execute()
+    inHand.set(claimed.sliceId, stop)
+    busy.add(done)
+  }
+
+  /** The session is gone, and with it the lock: others have the slices, or will soon. */
+  function end(current: Life): void {
+    if (current.isOver) return
+    current.isOver = true
+    if (life === current) life = null
+    for (const stop of current.inHand.values()) stop.abort(new Error('the worker lost its session'))
+    void current.session.close()
+    void current.loaders.close()
+    notifier.notify()
+  }
+
+  async function openLife(): Promise<Life> {
+    const worker = randomBytes(4).toString('hex')
+    const owner = `${hostname()}:${process.pid}:${worker}`
+    const session = await openSession({ url, purpose: 'work', lockTimeoutMs: LOCK_TIMEOUT_MS, worker })
+    const turns = new PQueue({ concurrency: 1 })
+    const opened: Life = {
+      session,
+      owner,
+      worker,
+      loaders: openLoaders({ url, clock, total: LOADERS, worker }),
+      inHand: new Map(),
+      isOver: false,
+      turn: (work) =>
+        turns.add(async () => {
+          if (opened.isOver) throw new Error('the worker lost its session')
+          return await withinLimit(work(session), () => end(opened))
+        }),
+    }
+    session.client.setMaxListeners(0)
+    session.client.on('end', () => end(opened))
+    session.client.on('notification', ({ channel }) => {
+      if (channel === CHANNEL) notifier.notify()
+    })
+    try {
+      await lockForSession(session.db, 'worker', owner)
+      await session.client.query(`listen ${CHANNEL}`)
+    } catch (error) {
+      await session.close()
+      throw error
+    }
+    return opened
+  }
+
+  async function isAlive(current: Life): Promise<boolean> {
+    return await current
+      .turn(({ client }) => client.query('select 1'))
+      .then(
+        () => true,
+        () => false,
+      )
+  }
+
+  const running = run()
+
+  async function close(): Promise<void> {
+    isClosing = true
+    for (const stop of life?.inHand.values() ?? []) stop.abort('the worker stops')
+    notifier.notify()
+    await running
+    await life?.loaders.close()
+    await life?.session.close()
+  }
+
+  return {
+    trouble: () => lost,
+    get inHand() {
+      return busy.size
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+async function withinLimit<Result>(work: Promise<Result>, onLate: () => void): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      onLate()
+      reject(new Error('the warehouse did not answer in time'))
+    }, LIMIT_MS)
+  })
+  return await Promise.race([work, late]).finally(() => clearTimeout(timer))
+}

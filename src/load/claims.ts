@@ -1,0 +1,218 @@
+/**
+ * Claiming and settling the slices of planned runs (intake_ops.slices).
+ *
+ * Invariant: a slice has one worker at a time, and the epoch of its checkpoint. Both epochs are raised when the slice is
+ * claimed and when it is taken away, so that a worker that was paused can neither load a batch nor settle.
+ */
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { StreamName } from '../core/envelope.ts'
+import { isLocked, lockAlone } from '../warehouse/locks.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+import {
+  assertOwned,
+  lostSlice,
+  SPEC_VERSION,
+  type StreamSpec,
+  type TakenSlice,
+  wakeWorkers,
+} from './slice.ts'
+
+/** Slices of a team that are claimed at once, by all workers together. */
+const CLAIMED_PER_TEAM = 4
+/** A worker that did not say for so long that it executes its slices has lost them, although it holds its lock. */
+const SILENT_SECONDS = 14
+
+interface Claim {
+  readonly sliceId: string
+  readonly runId: string
+  readonly owner: string
+  readonly epoch: string
+  readonly takeovers: number
+}
+
+export interface ClaimedStream extends Claim {
+  readonly kind: 'stream'
+  readonly team: string
+  readonly stream: StreamName
+  readonly taken: TakenSlice
+  readonly spec: StreamSpec
+}
+
+/** Closes the run, whose other slices are settled. */
+export interface ClaimedClose extends Claim {
+  readonly kind: 'close'
+  readonly stream: ''
+}
+
+export type ClaimedSlice = ClaimedStream | ClaimedClose
+
+export interface Claiming {
+  readonly owner: string
+  /** Names of the teams whose slices this worker can execute. */
+  readonly teams: readonly string[]
+  readonly streams: readonly StreamName[]
+  readonly most: number
+}
+
+interface ClaimedRow {
+  readonly slice_id: string
+  readonly run_id: string
+  readonly team_id: number | null
+  readonly team: string | null
+  readonly stream: string
+  readonly spec: StreamSpec
+  readonly epoch: string
+  readonly takeovers: number
+  readonly cursor: unknown
+  readonly taken_at: string
+}
+
+/**
+ * Claims up to `most` slices: those that close a run first, then those of the teams that have the fewest claimed. A
+ * transaction of its own.
+ */
+export async function claimSlices(
+  db: Kysely<Warehouse>,
+  { owner, teams, streams, most }: Claiming,
+): Promise<readonly ClaimedSlice[]> {
+  const isOpen = sql`slice.state = 'pending' and (slice.spec ->> 'version')::int <= ${SPEC_VERSION}`
+  const { rows } = await db.transaction().execute(async (transaction) => {
+    await lockAlone(transaction, 'claims', 'claims')
+    return await sql<ClaimedRow>`
+      with busy as (
+        select team_id, count(*) as claimed from intake_ops.slices where state = 'claimed' group by team_id
+      ), next as (
+        select slice.slice_id, 0 as place from intake_ops.slices slice
+        where slice.team_id is null and ${isOpen} and not exists (
+          select from intake_ops.slices other
+          where other.run_id = slice.run_id and other.team_id is not null and other.state in ('pending', 'claimed'))
+        union all
+        select own.slice_id, coalesce(busy.claimed, 0) + own.place
+        from intake.teams team
+        left join busy using (team_id)
+        cross join lateral (
+          select first.slice_id, row_number() over (order by first.slice_id) as place
+          from (
+            select slice.slice_id from intake_ops.slices slice
+            where slice.team_id = team.team_id and ${isOpen} and slice.stream = any (${streams}::text[])
+            order by slice.slice_id limit ${CLAIMED_PER_TEAM}
+          ) as first
+        ) as own
+        where team.name = any (${teams}::text[]) and coalesce(busy.claimed, 0) + own.place <= ${CLAIMED_PER_TEAM}
+      ), chosen as (
+        select slice.* from intake_ops.slices slice
+        where slice.slice_id in (select slice_id from next order by place, slice_id limit ${most})
+          and slice.state = 'pending'
+        for update skip locked
+      ), taken as (
+        insert into intake_ops.checkpoints as stored (team_id, stream, slice, epoch, run_id)
+        select team_id, stream, '', 1, run_id from chosen where team_id is not null order by team_id, stream
+        on conflict (team_id, stream, slice) do update
+          set epoch = stored.epoch + 1, run_id = excluded.run_id, updated_at = now()
+        returning team_id, stream, epoch, cursor
+      )
+      update intake_ops.slices slice
+      set state = 'claimed', owner = ${owner}, heartbeat_at = now(), claimed_at = now(),
+        epoch = coalesce(taken.epoch, slice.epoch + 1)
+      from chosen left join taken using (team_id, stream) left join intake.teams team using (team_id)
+      where slice.slice_id = chosen.slice_id
+      returning slice.slice_id, slice.run_id, slice.team_id, team.name as team, slice.stream, slice.spec, slice.epoch,
+        slice.takeovers, taken.cursor, now()::text as taken_at`.execute(transaction)
+  })
+  return rows.map((row) => claimedOf(row, owner))
+}
+
+function claimedOf(row: ClaimedRow, owner: string): ClaimedSlice {
+  const { slice_id: sliceId, run_id: runId, team_id: teamId, team, epoch, takeovers, spec } = row
+  const claim = { sliceId, runId, owner, epoch, takeovers }
+  if (teamId === null) return { kind: 'close', stream: '', ...claim }
+  const stream = row.stream as StreamName
+  const taken = { teamId, stream, slice: '', epoch, runId, cursor: row.cursor, takenAt: row.taken_at }
+  return { kind: 'stream', ...claim, team: team!, stream, spec, taken }
+}
+
+/** Says that the worker executes its slices; returns those that it still has. */
+export async function beat(db: Kysely<Warehouse>, owner: string): Promise<ReadonlySet<string>> {
+  const { rows } = await sql<{ slice_id: string }>`
+    update intake_ops.slices set heartbeat_at = now() where owner = ${owner} and state = 'claimed'
+    returning slice_id`.execute(db)
+  return new Set(rows.map(({ slice_id }) => slice_id))
+}
+
+/** Throws unless the worker still has the slice; blocks its takeover until the transaction ends. */
+export async function assertClaimed(db: Kysely<Warehouse>, claimed: ClaimedSlice): Promise<void> {
+  const { rows } = await sql`select from intake_ops.slices where ${isOurs(claimed)} for update`.execute(db)
+  if (rows.length === 0) throw lostSlice(claimed)
+  if (claimed.kind === 'stream') await assertOwned(db, claimed.taken)
+}
+
+/** Settles a slice within the current transaction; throws if the worker has lost it. */
+export async function settleClaimed(
+  db: Kysely<Warehouse>,
+  claimed: ClaimedSlice,
+  state: 'done' | 'canceled',
+  report: object | null,
+): Promise<void> {
+  await assertClaimed(db, claimed)
+  await sql`
+    update intake_ops.slices set state = ${state}, settled_at = now(), result = ${report === null ? null : JSON.stringify(report)}::jsonb
+    where ${isOurs(claimed)}`.execute(db)
+}
+
+function isOurs({ sliceId, epoch, owner }: ClaimedSlice): RawBuilder<boolean> {
+  return sql`slice_id = ${sliceId} and epoch = ${epoch} and owner = ${owner} and state = 'claimed'`
+}
+
+/** Gives slices back, so that others continue at once: one of the worker's own, or those of workers that are gone. */
+export async function release(db: Kysely<Warehouse>, claimed: ClaimedSlice): Promise<void> {
+  await takeAway(db, isOurs(claimed), 0)
+}
+
+/**
+ * Takes the slices of workers that ended, or have not answered for long; a stopped worker's sessions are ended, which
+ * frees the rows that it has locked.
+ */
+export async function releaseLost(db: Kysely<Warehouse>): Promise<number> {
+  const isSilent = sql<boolean>`state = 'claimed' and heartbeat_at < now() - ${SILENT_SECONDS} * interval '1 second'`
+  await sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and usename = session_user and application_name like 'intake-sync % worker ________'
+      and right(application_name, 8) in (select right(owner, 8) from intake_ops.slices where ${isSilent})`.execute(
+    db,
+  )
+  return await takeAway(
+    db,
+    sql<boolean>`state = 'claimed' and (${isSilent} or owner in (
+      select worker.owner from (select distinct owner from intake_ops.slices where state = 'claimed') as worker
+      where not ${isLocked('worker', sql<string>`worker.owner`)}
+    ))`,
+    1,
+  )
+}
+
+/** A checkpoint whose row a transaction has locked is left for the next time. */
+async function takeAway(
+  db: Kysely<Warehouse>,
+  which: RawBuilder<boolean>,
+  takeovers: 0 | 1,
+): Promise<number> {
+  const { rows } = await sql`
+    with lost as (
+      select slice_id, team_id, stream from intake_ops.slices where ${which} order by slice_id for update skip locked
+    ), free as (
+      select stored.team_id, stored.stream from intake_ops.checkpoints stored join lost using (team_id, stream)
+      where stored.slice = '' order by stored.team_id, stored.stream for update of stored skip locked
+    ), raised as (
+      update intake_ops.checkpoints stored set epoch = stored.epoch + 1 from free
+      where (stored.team_id, stored.stream, stored.slice) = (free.team_id, free.stream, '')
+      returning stored.team_id, stored.stream, stored.epoch
+    )
+    update intake_ops.slices slice
+    set state = 'pending', owner = null, heartbeat_at = null, takeovers = slice.takeovers + ${takeovers},
+      epoch = coalesce(raised.epoch, slice.epoch + 1)
+    from lost left join raised using (team_id, stream)
+    where slice.slice_id = lost.slice_id and (lost.team_id is null or raised.team_id is not null)
+    returning slice.slice_id`.execute(db)
+  if (rows.length > 0) await wakeWorkers(db)
+  return rows.length
+}

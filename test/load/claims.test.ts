@@ -1,0 +1,153 @@
+/** Claims of slices: one worker at a time, fair over teams, and nothing stored by a worker that lost its slice. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import {
+  assertClaimed,
+  beat,
+  type ClaimedSlice,
+  claimSlices,
+  release,
+  releaseLost,
+  settleClaimed,
+} from '../../src/load/claims.ts'
+import { assertOwned, insertRun, settleSlice } from '../../src/load/slice.ts'
+import { teamIdOf } from '../../src/load/teams.ts'
+import { STREAMS } from '../../src/streams/catalogue.ts'
+import { openSession, type Session } from '../../src/warehouse/connect.ts'
+import { lockForSession } from '../../src/warehouse/locks.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { rowsOf } from './loading.ts'
+
+const streams = STREAMS.map(({ name }) => name)
+const teams = ['large', 'small', 'tiny']
+const spec = {
+  window: { lookbackDays: 2, sweepDays: 7, full: false, since: null },
+  allow_mass_delete: false,
+}
+
+let database: TestDatabase
+let one: Session
+let two: Session
+const ids: number[] = []
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  one = await openSession({ url: database.url, purpose: 'work', worker: 'aaaaaaaa' })
+  two = await openSession({ url: database.url, purpose: 'work', worker: 'bbbbbbbb' })
+  await lockForSession(one.db, 'worker', 'host:1:aaaaaaaa')
+  await lockForSession(two.db, 'worker', 'host:2:bbbbbbbb')
+  for (const name of teams) ids.push(await teamIdOf(one.db, name))
+})
+
+afterAll(async () => {
+  await one.close()
+  await two.close()
+  await database.drop()
+})
+
+beforeEach(() => rowsOf(one, 'delete from intake_ops.runs'))
+
+const claim = (session: Session, most: number, from: readonly string[] = teams) =>
+  claimSlices(session.db, {
+    owner: session === one ? 'host:1:aaaaaaaa' : 'host:2:bbbbbbbb',
+    ...{ teams: from, streams, most },
+  })
+
+/** Plans a run with so many streams of each team. */
+function plan(...counts: readonly number[]): Promise<string> {
+  const parts = counts.flatMap((count, at) =>
+    streams.slice(0, count).map((stream) => ({ teamId: ids[at]!, stream })),
+  )
+  return one.db.transaction().execute((db) => insertRun(db, {}, spec, parts))
+}
+
+const nameOf = (slice: ClaimedSlice) => (slice.kind === 'close' ? 'close' : slice.team)
+
+async function settle(session: Session, claimed: ClaimedSlice): Promise<void> {
+  await session.db.transaction().execute((db) => settleClaimed(db, claimed, 'done', null))
+}
+
+const states = () =>
+  rowsOf<{ state: string; takeovers: number }>(
+    one,
+    'select state, takeovers from intake_ops.slices order by slice_id',
+  )
+
+describe('a claim', () => {
+  it('goes to the team with the fewest claimed, and to none with four, whoever claims', async () => {
+    await plan(9, 4, 1)
+    expect((await claim(one, 3)).map(nameOf).sort()).toEqual(['large', 'small', 'tiny'])
+    expect((await claim(two, 4)).map(nameOf).sort()).toEqual(['large', 'large', 'small', 'small'])
+    const last = await claim(one, 100)
+    expect(last.map(nameOf).sort()).toEqual(['large', 'small'])
+    expect(await claim(two, 100)).toEqual([])
+    await settle(one, last.find((slice) => nameOf(slice) === 'large')!)
+    expect((await claim(two, 100)).map(nameOf)).toEqual(['large'])
+  })
+
+  it('gives each slice to one of many workers, and the end of the run when all others are settled', async () => {
+    await plan(4, 4, 4)
+    const many = async (session: Session) => [...(await claim(session, 2)), ...(await claim(session, 4))]
+    const [mine, others] = await Promise.all([many(one), many(two)])
+    expect(new Set([...mine, ...others].map(({ sliceId }) => sliceId)).size).toBe(12)
+    for (const claimed of mine) await settle(one, claimed)
+    for (const claimed of others.slice(1)) await settle(two, claimed)
+    expect(await claim(one, 5)).toEqual([])
+    await settle(two, others[0]!)
+    expect((await claim(one, 5)).map(nameOf)).toEqual(['close'])
+  })
+
+  it('takes only slices of teams that the worker knows, and of a form that it knows', async () => {
+    await plan(1, 1)
+    await rowsOf(one, `update intake_ops.slices set spec = spec || '{"version": 2}' where team_id = $1`, [
+      ids[1],
+    ])
+    expect(await claim(one, 5, ['small', 'tiny'])).toEqual([])
+    expect((await claim(one, 5)).map(nameOf)).toEqual(['large'])
+  })
+})
+
+describe('a worker that lost its slice', () => {
+  it('can neither load a batch, nor move the cursor, nor settle, nor give back what another has', async () => {
+    await plan(1)
+    const [mine] = await claim(one, 1)
+    if (mine?.kind !== 'stream') throw new Error('no stream was claimed')
+    await assertOwned(one.db, mine.taken)
+    await rowsOf(two, `update intake_ops.slices set owner = 'host:3:cccccccc'`)
+    expect(await releaseLost(two.db)).toBe(1)
+    // Also before somebody else claims it.
+    for (const _ of ['free', 'claimed']) {
+      await expect(assertOwned(one.db, mine.taken)).rejects.toMatchObject({ code: 'slice_lost' })
+      await expect(settleSlice(one.db, mine.taken, {})).rejects.toMatchObject({ code: 'slice_lost' })
+      await expect(assertClaimed(one.db, mine)).rejects.toMatchObject({ code: 'slice_lost' })
+      await expect(settle(one, mine)).rejects.toMatchObject({ code: 'slice_lost' })
+      await release(one.db, mine)
+      if ((await states())[0]!.state === 'pending') await claim(two, 1)
+    }
+    expect(await states()).toEqual([
+      { state: 'claimed', takeovers: 1 },
+      { state: 'pending', takeovers: 0 },
+    ])
+    expect([...(await beat(one.db, mine.owner))]).toEqual([])
+    expect((await beat(two.db, 'host:2:bbbbbbbb')).size).toBe(1)
+  })
+
+  it('loses it when it is silent although it holds its lock, and its sessions end', async () => {
+    await plan(1)
+    const silent = await openSession({ url: database.url, purpose: 'work', worker: 'dddddddd' })
+    const loading = await openSession({ url: database.url, purpose: 'load', worker: 'dddddddd' })
+    const owner = 'host:4:dddddddd'
+    await lockForSession(silent.db, 'worker', owner)
+    const [mine] = await claimSlices(silent.db, { owner, teams, streams, most: 1 })
+    await loading.client.query('begin')
+    expect(await releaseLost(two.db)).toBe(0)
+    await rowsOf(
+      two,
+      `update intake_ops.slices set heartbeat_at = now() - interval '15 seconds' where state = 'claimed'`,
+    )
+    expect(await releaseLost(two.db)).toBe(1)
+    await expect(loading.client.query('select 1')).rejects.toThrow()
+    await expect(beat(silent.db, owner)).rejects.toThrow()
+    await Promise.all([silent.close(), loading.close()])
+    expect((await claim(two, 1)).map(({ sliceId }) => sliceId)).toEqual([mine!.sliceId])
+  })
+})
