@@ -155,7 +155,7 @@ describe('docker-compose.yml', () => {
 
   test('a serving container has a health check at its own address, and time to end', () => {
     const serving = services.filter(([, { command }]) => command?.[0] === 'serve')
-    expect(serving.map(([name]) => name)).toEqual(['ingester', 'nightly', 'rehearsal-ingester'])
+    expect(serving.map(([name]) => name)).toEqual(['ingester', 'ingester-2', 'nightly', 'rehearsal-ingester'])
     for (const [name, service] of serving) {
       const { test: probe } = service.healthcheck as { test: readonly string[] }
       expect([name, probe.slice(0, 3)]).toEqual([name, ['CMD', 'node', '-e']])
@@ -190,6 +190,36 @@ describe('docker-compose.yml', () => {
       expect(JSON.stringify(service.networks ?? {})).not.toContain('default')
       expect(service.ports ?? []).toEqual([])
     }
+  })
+
+  test('the balancer reaches every ingester of the warehouse, and repeats only events', () => {
+    const conf = read('docs/deploy/balancer.conf')
+    const servers = [...conf.matchAll(/^ *server (\S+):(\d+) resolve /gm)].map(([, name, port]) => [
+      name!,
+      Number(port),
+    ])
+    const ingesters = Object.keys(compose.services).filter((name) => name.startsWith('ingester'))
+    expect(servers).toEqual(ingesters.map((name) => [name, readConfig({}).webhookPort]))
+    expect(ingesters.length).toBeGreaterThan(1)
+    const { ports, ...first } = compose.services.ingester!
+    expect(compose.services['ingester-2']).toEqual({ ...first, ports: [], profiles: ['scale'] })
+    const balancer = compose.services.balancer!
+    expect(Object.keys(balancer.depends_on!)).toEqual(ingesters)
+    expect(balancer).toMatchObject({ read_only: true, cap_drop: ['ALL'], profiles: ['scale'] })
+    // A read-only file system: everything that nginx writes is in the tmpfs.
+    for (const [, path] of conf.matchAll(/^ *(?:pid|\w+_temp_path) (\S+);/gm))
+      expect(path).toMatch(/^\/tmp\//)
+    // What it publishes is what it listens on.
+    expect(balancer.ports).toEqual([expect.stringMatching(/:8080$/)])
+    expect(conf).toMatch(/^ *listen 8080;/m)
+  })
+
+  const nginx = spawnSync('nginx', ['-v'], { stdio: 'ignore' }).status === 0
+  test.skipIf(!nginx)('nginx reads the configuration of the balancer (skipped where there is none)', () => {
+    const { status, stderr } = spawnSync('nginx', ['-t', '-c', join(root, 'docs/deploy/balancer.conf')], {
+      encoding: 'utf8',
+    })
+    expect([status, stderr]).toEqual([0, expect.stringContaining('syntax is ok')])
   })
 
   test('the probe of health fails where nothing answers', () => {

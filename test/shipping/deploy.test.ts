@@ -287,3 +287,47 @@ describe('kubernetes', () => {
     })
   })
 })
+
+describe('kubernetes-scale', () => {
+  const [base, scale] = ['kubernetes.yaml', 'kubernetes-scale.yaml'].map((name) =>
+    parseAllDocuments(read(name)),
+  )
+  const toManifests = (documents: typeof base): readonly Manifest[] => documents!.map((each) => each.toJS())
+  const added = toManifests(scale)
+  const all = [...toManifests(base), ...added]
+  const deployments = all.filter(({ kind }) => kind === 'Deployment')
+
+  test('is YAML whose names nothing else has', () => {
+    expect(scale!.flatMap(({ errors, warnings }) => [...errors, ...warnings])).toEqual([])
+    const names = all.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
+    expect(new Set(names).size).toBe(names.length)
+    for (const { metadata } of added) expect(metadata.labels['app.kubernetes.io/name']).toBe('intake-sync')
+  })
+
+  test('scales deployments that exist, never below what their disruption budget keeps', () => {
+    const scalers = added.filter(({ kind }) => kind === 'HorizontalPodAutoscaler')
+    expect(scalers.length).toBeGreaterThan(0)
+    for (const { apiVersion, spec } of scalers) {
+      expect(apiVersion).toBe('autoscaling/v2')
+      const scaled = deployments.find(({ metadata }) => metadata.name === spec.scaleTargetRef.name)
+      expect(spec.scaleTargetRef).toMatchObject({ apiVersion: scaled.apiVersion, kind: 'Deployment' })
+      expect(spec.minReplicas).toBeGreaterThanOrEqual(scaled.spec.replicas)
+      expect(spec.maxReplicas).toBeGreaterThan(spec.minReplicas)
+      const budget = all.find(
+        ({ kind, metadata }) => kind === 'PodDisruptionBudget' && metadata.name === scaled.metadata.name,
+      )
+      expect(spec.minReplicas).toBeGreaterThan(budget.spec.minAvailable)
+    }
+  })
+
+  test('asks for metrics that its rules of the adapter make', () => {
+    const rules = read('kubernetes-scale.yaml').replaceAll(/^# {0,3}/gm, '')
+    const made = [...rules.matchAll(/seriesQuery: '(\w+)'\n +name: \{ as: (\w+) \}/g)]
+    const asked = added.flatMap(({ spec }) =>
+      (spec.metrics ?? []).flatMap((each: Manifest) => each.external?.metric.name ?? []),
+    )
+    expect(asked.length).toBeGreaterThan(0)
+    expect(made.map(([, , name]) => name).toSorted()).toEqual(asked.toSorted())
+    for (const [, series] of made) expect(rules).toMatch(new RegExp(`metricsQuery: '.*\\b${series}\\{`))
+  })
+})

@@ -168,6 +168,16 @@ describe('docs/grafana.json', () => {
     expect([...namesIn(expressions)].filter((name) => !known.has(name))).toEqual([])
   })
 
+  it('as the autoscaler of docs/deploy does', () => {
+    const scale = readFileSync(
+      resolve(import.meta.dirname, '../../docs/deploy/kubernetes-scale.yaml'),
+      'utf8',
+    )
+    const names = namesIn([scale])
+    expect(names.size).toBeGreaterThan(0)
+    expect([...names].filter((name) => !seriesNames(page).has(name))).toEqual([])
+  })
+
   it('shows every metric of ours', () => {
     const asked = [...namesIn(expressions)].map((name) => name.replace(/_(?:bucket|sum|count)$/, ''))
     const ours = [...seriesNames(page)].filter((name) => !/^intake_(?:nodejs|process)_/.test(name))
