@@ -1,7 +1,7 @@
 /**
  * Which logins see which teams (intake_ops.access), where the warehouse holds several.
  *
- * Invariant: only a login that is there is granted anything, and only a team that is there; the filter itself is in
+ * Invariant: grants name only logins and teams that exist; the filter itself is in
  * every view and policy (intake_ops.teams_of), not here.
  */
 import { type Kysely, sql } from 'kysely'

@@ -1,9 +1,9 @@
 /**
  * Which questions' answers analysts see (intake_ops.classifications).
  *
- * Invariant: a decision is bound to the type and text that the question has when it is taken; once either changes, the
- * question waits until somebody decides again, hidden but for choices of the form that its type showed. A question gets a
- * decision by its type when it is first seen.
+ * Invariant: a decision applies to the type and text that the question has when it is made. Once either changes, the
+ * question waits for a new decision, and shows at most the choices of the form that its type had shown. A new question gets
+ * a decision by its type.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../warehouse/tables.ts'

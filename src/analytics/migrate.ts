@@ -2,8 +2,8 @@
  * Brings the schemas of a warehouse up to date.
  *
  * Invariant: at most one process migrates a database at a time (an advisory lock of its own, since the migrator takes
- * its lock only after it has created its tables). Pending migrations are applied all or none; only one that runs in
- * batches divides them: those before it stay applied, and a later call goes on where it ended.
+ * its lock only after it has created its tables). Either all pending migrations are applied or none; only one that
+ * runs in batches divides them: those before it stay applied, and a later call continues where it ended.
  */
 import { type Kysely, Migrator, sql } from 'kysely'
 import { IntakeError } from '../core/errors.ts'

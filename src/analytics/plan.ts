@@ -1,6 +1,6 @@
 /**
- * The plan of a migration: the pending statements, the locks that they take on tables that are there, and how many rows
- * those have.
+ * The plan of a migration: the pending statements, the locks that they take on existing tables, and how many rows these
+ * have.
  *
  * Invariant: only reads. A lock is never weaker than predicted; a test compares the prediction with the locks that
  * every migration takes. A statement whose effect is decided while it runs has the lock `unknown`.

@@ -1,7 +1,9 @@
 /**
- * The rules of the tiers for readers: what each column of a view may hold, and which columns have values that people share.
+ * The rules of the tiers for readers: what each column of a view may contain, and which columns have values that people
+ * share.
  *
- * Invariant: a column that no rule names breaks one. A rule calls no function of the views: it would repeat their slips.
+ * Invariant: a column that no rule names counts as a broken rule. A rule calls no function of the views, since it would
+ * repeat their mistakes.
  */
 
 export const MIN_PEOPLE = 11

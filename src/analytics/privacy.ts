@@ -1,8 +1,9 @@
 /**
- * Measures the rules of the two tiers for readers: of each view, every column by its rule, values of too few people, and how
- * many people share a description.
+ * Measures the rules of the two tiers for readers: for each view, every column by its rule, values that too few people
+ * share, and how many people share a description.
  *
- * Invariant: a column without a rule breaks one. It reads what a reader of all teams sees; no result contains a value.
+ * Invariant: a column without a rule counts as a broken rule. It reads what a reader of all teams sees; no result
+ * contains a value.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../warehouse/tables.ts'

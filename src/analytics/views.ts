@@ -2,8 +2,8 @@
  * The views of sql/views and of the declarations of streams, recreated when their text changes.
  *
  * Invariant: all views match their files, or none was changed; views of users that depend on ours are never dropped. A
- * view whose file did not change costs one comparison. In the views of streams a person is only a pseudonym, and a column that
- * is not declared is in none.
+ * view whose file did not change costs one comparison. In the views of streams a person is only a pseudonym, and
+ * only declared columns are shown.
  */
 import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'

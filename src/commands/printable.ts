@@ -1,7 +1,7 @@
 /**
  * Makes the service's text safe for a terminal, and aligns the columns of a table.
  *
- * Invariant: the result cannot move the cursor, change a colour or break a line. Control characters and characters
+ * Invariant: the result cannot move the cursor, change a color or break a line. Control characters and characters
  * that change the writing direction are escaped as `\xNN` and `\u{NNNN}`.
  */
 import { stringify } from 'lossless-json'

@@ -1,8 +1,8 @@
 /**
- * Layout of text output: cut, wrapped and coloured on a terminal, unchanged in a pipe; and confirmation questions.
+ * Layout of text output: cut, wrapped and colored on a terminal, unchanged in a pipe; and confirmation questions.
  *
- * Invariant: without a terminal nothing is cut, wrapped or coloured, and asking fails, so that nothing is changed. NO_COLOR
- * turns colours off.
+ * Invariant: without a terminal nothing is cut, wrapped or colored, and asking fails, so that nothing is changed. NO_COLOR
+ * turns colors off.
  */
 import { createInterface } from 'node:readline/promises'
 import type { Readable } from 'node:stream'
@@ -11,7 +11,7 @@ import { UsageError } from '../core/errors.ts'
 import type { Context } from './context.ts'
 import { table } from './printable.ts'
 
-export type Colour = 'red' | 'yellow' | 'green' | 'dim'
+export type Color = 'red' | 'yellow' | 'green' | 'dim'
 
 /** Width of the terminal in characters; null without a terminal. */
 export function widthOf({ stdout }: Pick<Context, 'stdout'>): number | null {
@@ -20,11 +20,11 @@ export function widthOf({ stdout }: Pick<Context, 'stdout'>): number | null {
 
 export function colored(
   { stdout, env }: Pick<Context, 'stdout' | 'env'>,
-  colour: Colour,
+  color: Color,
   text: string,
 ): string {
   if (stdout.isTTY !== true || (env.NO_COLOR ?? '') !== '' || env.TERM === 'dumb') return text
-  return styleText(colour, text, { validateStream: false })
+  return styleText(color, text, { validateStream: false })
 }
 
 /** Blanks between two columns. */

@@ -1,4 +1,7 @@
-/** The configuration file of one or several teams: `INTAKE_CONFIG`, or intake-sync.json. Invariant: an error names the place in the file, never a value. */
+/**
+ * The configuration file of one or several teams: `INTAKE_CONFIG`, or intake-sync.json. Invariant: an error names the
+ * place in the file, never a value.
+ */
 import { z } from 'zod'
 import { UsageError } from '../core/errors.ts'
 import { CONFIG_FILE, printableKey, readSetting, SETTINGS, type Settings } from './settings.ts'

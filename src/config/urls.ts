@@ -21,6 +21,7 @@ const VERIFYING: ReadonlySet<string | null> = new Set(['verify-ca', 'verify-full
  * over a connection whose server is not verified, unless `allowInsecure`.
  */
 export function checkedDatabaseUrl(url: string, allowInsecure: boolean): string {
+  if (hostsIn(url).includes(',')) throw severalHosts()
   const { username, password, searchParams } = parsed(url)
   if (/%(?![\da-f]{2})/i.test(username + password) || !isDecodable(username) || !isDecodable(password)) {
     throw wrong(
@@ -35,6 +36,7 @@ export function checkedDatabaseUrl(url: string, allowInsecure: boolean): string 
       `set sslmode in DATABASE_URL to one of: ${SSL_MODES.join(', ')}`,
     )
   const client = asRead(url)
+  if (client.host.includes(',')) throw severalHosts()
   if (!(client.port > 0 && client.port < 65_536)) throw badPort()
   if (!allowInsecure && !isLocal(client.host) && !(VERIFYING.has(mode) && isVerified(client)))
     throw wrong(
@@ -65,6 +67,19 @@ function parsed(url: string): URL {
 
 /** A port, after a host, and what comes before it. */
 const PORT = /^(\w+:\/\/(?:[^/?#]*@)?(?:\[[^\]]*\]|[^/?#:@]*)):[^/?#]*/
+
+/** Hosts and ports, without the user. */
+function hostsIn(url: string): string {
+  return /^\w+:\/\/([^/?#]*)/.exec(url)?.[1]?.split('@').at(-1) ?? ''
+}
+
+/** libpq tries them in turn; the library takes them for one name. */
+function severalHosts(): UsageError {
+  return wrong(
+    'DATABASE_URL names several hosts',
+    'name one address in DATABASE_URL that follows the primary: a proxy, a virtual address or a DNS name',
+  )
+}
 
 function badPort(): UsageError {
   return wrong('the port in DATABASE_URL is not a number from 1 to 65535', SHAPE)

@@ -1,6 +1,6 @@
 /**
- * Time as an argument, deadlines, and waiting for work. Instants of our own clock are whole microseconds since 1970 as a JavaScript number, which is
- * exact until the year 2255.
+ * Time as an argument, deadlines, and waiting for work. Instants of our own clock are whole microseconds since 1970 as
+ * a JavaScript number, which is exact until the year 2255.
  */
 export interface Clock {
   /** Microseconds since 1970; never goes back within one process. */

@@ -2,7 +2,7 @@
  * The entries of a list as bytes, cut out of its body without parsing them.
  *
  * Invariant: body and entries are JSON exactly where the body is: an entry begins and ends where a parser would find it,
- * and the rest is parsed with a text in its place. Whoever parses an entry finds what is wrong with it.
+ * and the rest is parsed with a text in its place. Errors in an entry are found when it is parsed.
  */
 import { isUtf8 } from 'node:buffer'
 import { randomBytes } from 'node:crypto'

@@ -1,8 +1,9 @@
 /**
  * Identity of a process beyond its pid, and a lock file that belongs to one.
  *
- * Invariant: two calls return the same text only for the same process, so that a pid written to a file is never mistaken
- * for a later process with that pid, nor for one from before a reboot. A zombie is not running. (Windows returns a start time only through a slow query: there the pid alone is the identity.)
+ * Invariant: two calls return the same text only for the same process, so that a pid written to a file is never
+ * mistaken for a later process with that pid, nor for one from before a reboot. A zombie is not running. (Windows
+ * returns a start time only through a slow query: there the pid alone is the identity.)
  */
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'

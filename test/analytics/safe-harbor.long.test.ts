@@ -1,4 +1,7 @@
-/** A world of 20,000 imported patients and real questionnaires: no rule of Safe Harbor is broken, and what it permits is answered. */
+/**
+ * A world of 20,000 imported patients and real questionnaires: no rule of Safe Harbor is broken, and what it permits is
+ * answered.
+ */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

@@ -1,9 +1,9 @@
 /**
  * Webhook events made durable and drained into tables, and the time until an event is a row.
  *
- * Invariant: a figure counts only when every acknowledged event was settled and is a row. Ingester, drain and sender have
- * a process each: `serve --no-drain` and `serve --no-ingest`, as for a high rate of events. The clock runs until the inbox is empty, so that a backlog
- * counts.
+ * Invariant: a figure counts only when every acknowledged event was settled and is a row. Ingester, drain and sender
+ * have a process each: `serve --no-drain` and `serve --no-ingest`, as for a high rate of events. The clock runs until
+ * the inbox is empty, so that a backlog counts.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,7 @@
-/** An ingester in a process of its own, with a young generation like that of `serve`; prints its address, and ends with its standard input. */
+/**
+ * An ingester in a process of its own, with a young generation like that of `serve`; prints its address, and ends with
+ * its standard input.
+ */
 import { createInterface } from 'node:readline'
 import { keepYoungGenerationSmall } from '../../src/operate/serve/young-generation.ts'
 

@@ -1,4 +1,7 @@
-/** Loads N records of a stream in a process of its own and prints its seconds and peak memory as JSON. Pages are generated on the way. */
+/**
+ * Loads N records of a stream in a process of its own and prints its seconds and peak memory as JSON. Pages are
+ * generated on the way.
+ */
 import { peakOf } from './machine.ts'
 import { runRoad } from './road.ts'
 import { timed } from './row.ts'

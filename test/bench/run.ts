@@ -1,6 +1,6 @@
 /**
- * `npm run bench [-- --quick] [-- --json FILE] [-- --svg FILE] [-- --only load,drain]`: each figure with its floor, measured in the same
- * run, with the peak memory of the measured process and the CPU time that other machines took.
+ * `npm run bench [-- --quick] [-- --json FILE] [-- --svg FILE] [-- --only load,drain]`: each figure with its floor,
+ * measured in the same run, with the peak memory of the measured process and the CPU time that other machines took.
  *
  * The machines this runs on are shared and noisy, so a ratio counts more than a figure; a missed aim is printed as such
  * and is no failure, because a benchmark that fails on a busy machine would soon be ignored. A section whose rows do not

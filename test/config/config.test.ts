@@ -139,6 +139,7 @@ const GOOD: readonly (readonly [string, string, string, unknown])[] = [
     'postgres://u:p%25%40%C3%A4@localhost/w?sslmode=no-verify',
   ],
   ['DATABASE_URL', 'postgres://u@[::1]/w', 'databaseUrl', 'postgres://u@[::1]/w'],
+  ['DATABASE_URL', 'postgres://u:a,b@127.0.0.1/w,x', 'databaseUrl', 'postgres://u:a,b@127.0.0.1/w,x'],
   ['DATABASE_URL', 'postgres://u@127.1.2.3/w', 'databaseUrl', 'postgres://u@127.1.2.3/w'],
   ['INTAKE_ALLOW_INSECURE_DATABASE', '1', 'teams', []],
   ['INTAKE_TRUSTED_PROXIES', '10.0.0.0/8, 192.0.2.7,fd00::/8', 'trustedProxies', expect.any(BlockList)],
@@ -172,6 +173,11 @@ const GOOD: readonly (readonly [string, string, string, unknown])[] = [
   ['LOG_LEVEL', 'silent', 'logLevel', 'silent'],
 ]
 
+test.each(['a:5432,b:5432', 'a,b'])('the hint for %s says that one address is needed', (hosts) => {
+  const read = () => readConfig({ DATABASE_URL: `postgres://u:p@${hosts}/w?target_session_attrs=read-write` })
+  expect(read).toThrow(expect.objectContaining({ message: expect.stringContaining('several hosts') }))
+})
+
 test.each(GOOD)('%s may be %j', (name, value, key, expected) => {
   expect(readConfig({ [name]: value })).toMatchObject({ [key]: expected })
   expect(readConfig({ [`${name}_FILE`]: fileOf(`${value}\n`) })).toMatchObject({ [key]: expected })
@@ -197,6 +203,8 @@ const BAD: readonly (readonly [string, string])[] = [
   ['DATABASE_URL', `postgres://u:${CANARY}@db/w?sslmode=no-verify`],
   ['DATABASE_URL', `postgres://u:${CANARY}@127.0.0.1/w?host=db`],
   ['DATABASE_URL', `postgres://u:${CANARY}@localhost.example.com/w`],
+  ['DATABASE_URL', `postgres://u:${CANARY}@127.0.0.1,127.0.0.2/w`],
+  ['DATABASE_URL', `postgres://u:p@/w?host=/var/run,/${CANARY}`],
   ['INTAKE_ALLOW_INSECURE_DATABASE', 'yes'],
   ['INTAKE_TRUSTED_PROXIES', `10.0.0.1, ${CANARY}`],
   ['INTAKE_TRUSTED_PROXIES', '10.0.0.0/33'],

@@ -1,4 +1,7 @@
-/** Laws 4 and 9: a record that Postgres rejects becomes a dead letter as a whole, the others load, and no value leaks into intake_ops. */
+/**
+ * Laws 4 and 9: a record that Postgres rejects becomes a dead letter as a whole, the others load, and no value leaks
+ * into intake_ops.
+ */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Envelope } from '../../src/core/envelope.ts'

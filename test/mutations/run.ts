@@ -1,6 +1,7 @@
 /**
- * `npm run mutations`: puts each deliberate bug of mutations.ts into a copy of what is committed, one at a time, and runs the tests
- * that have to catch it. `--list` prints them, `--only 3,7` tries those alone, `--json FILE` writes the results.
+ * `npm run mutations`: puts each deliberate bug of mutations.ts into a copy of what is committed, one at a time, and
+ * runs the tests that have to catch it. `--list` prints them, `--only 3,7` tries those alone, `--json FILE` writes the
+ * results.
  *
  * Invariant: the checkout itself is never changed. A bug counts as caught only by a test that failed, and the same
  * tests pass without it; one that nobody caught, or whose place has moved, ends the command with 1.

@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import type { Notice, Order } from './child.ts'
 
 export interface Ended {
@@ -20,8 +20,9 @@ export interface Program {
   stop(how: 'orderly' | 'killed'): Promise<void>
 }
 
-export function startProgram(env: Readonly<Record<string, string>>): Program {
-  const child: ChildProcess = fork(fileURLToPath(new URL('child.ts', import.meta.url)), {
+/** `root`: of the project whose code it executes. */
+export function startProgram(env: Readonly<Record<string, string>>, root: string): Program {
+  const child: ChildProcess = fork(join(root, 'test/soak/child.ts'), {
     execArgv: ['--import', 'tsx'],
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
   })

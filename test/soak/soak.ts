@@ -3,8 +3,9 @@
  * retention, on a clock that is put forward from night to night. It begins with the warehouse that version 0.1 left.
  *
  * Days differ: patients come and go, are edited and erased, forms are reworded, responses are edited, the service fails,
- * and the process is killed and started again. Everything that happens depends on the night alone; how long it takes
- * does not change it. The size of the service stays about the same, so that what grows is ours.
+ * and the process is killed and started again. In mid-year it is upgraded to a next version. Everything that happens
+ * depends on the night alone; how long it takes does not change it. The size of the service stays about the same, so that
+ * what grows is ours.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -23,6 +24,7 @@ import { freePort } from '../support/free-port.ts'
 import { whenInterrupted } from '../support/interruption.ts'
 import { restore } from '../upgrade/restore.ts'
 import { DAY_MS, putForward, setBack } from './clock.ts'
+import { makeNextVersion, PROJECT } from './next-version.ts'
 import { type Program, startProgram } from './program.ts'
 
 export interface SoakOptions {
@@ -86,21 +88,24 @@ const REMOVED_BY_AGE = 'webhook_deliveries'
 
 export async function soak(options: SoakOptions): Promise<Soak> {
   const folder = makeFolder('soak-')
+  const nextVersion = makeFolder('soak-next-')
+  makeNextVersion(nextVersion)
   const server = await openEmbedded({ dataDir: folder })
   const end = async () => {
     await server.stop()
     removeFolder(folder)
+    removeFolder(nextVersion)
   }
   const forget = whenInterrupted(end)
   try {
-    return await playYear(options, server.url)
+    return await playYear(options, server.url, nextVersion)
   } finally {
     forget()
     await end()
   }
 }
 
-async function playYear(options: SoakOptions, serverUrl: string): Promise<Soak> {
+async function playYear(options: SoakOptions, serverUrl: string, nextVersion: string): Promise<Soak> {
   const { nights, patients, onNight = () => {} } = options
   const url = await newDatabase(serverUrl, 'year')
   await restore(url)
@@ -141,7 +146,8 @@ async function playYear(options: SoakOptions, serverUrl: string): Promise<Soak> 
     // The soak keeps to its own clock; what serve and backfill remove on the machine's would be everything.
     ...{ INTAKE_INBOX_DAYS: '3000', INTAKE_HISTORY_DAYS: 'off', INTAKE_RUN_DAYS: 'off' },
   }
-  let program = startProgram(env)
+  let root = PROJECT
+  let program = startProgram(env, root)
   const forget = whenInterrupted(() => program.stop('killed'))
   try {
     await passTime(url, warehouse, options)
@@ -159,7 +165,16 @@ async function playYear(options: SoakOptions, serverUrl: string): Promise<Soak> 
       if (night % 29 === 0) {
         await program.stop(night % 2 === 0 ? 'orderly' : 'killed')
         changeMuch(emulator, options.changes, night)
-        program = startProgram(env)
+        program = startProgram(env, root)
+        await program.serve()
+      }
+      if (night === Math.ceil(nights / 2)) {
+        // Events go on while the process is upgraded.
+        await program.stop('orderly')
+        changeMuch(emulator, options.changes, night)
+        root = nextVersion
+        program = startProgram(env, root)
+        await expectDone(program, 'migrate')
         await program.serve()
       }
       changeMuch(emulator, options.changes, night)
@@ -191,8 +206,8 @@ async function playYear(options: SoakOptions, serverUrl: string): Promise<Soak> 
     await expectDone(program, 'backfill', '--full', '--allow-mass-delete', '--json')
     await program.stop('orderly')
     const freshUrl = await newDatabase(serverUrl, 'fresh')
-    await migrate(freshUrl)
-    const fresh = startProgram({ ...env, DATABASE_URL: freshUrl })
+    const fresh = startProgram({ ...env, DATABASE_URL: freshUrl }, root)
+    await expectDone(fresh, 'migrate')
     await expectDone(fresh, 'backfill', '--full', '--json').finally(() => fresh.stop('orderly'))
     return {
       nights: played,

@@ -10,8 +10,11 @@ import { whenFileEnds } from './when-file-ends.ts'
 /** Idle sessions of each database that keeps them. */
 const idle = new Map<string, pg.Client[]>()
 
+/** A session of each database that keeps its statements, by text. */
+const readers = new Map<string, Promise<{ client: pg.Client; names: Map<string, string> }>>()
+
 whenFileEnds(async () => {
-  for (const url of [...idle.keys()]) await forgetSessions(url)
+  for (const url of new Set([...idle.keys(), ...readers.keys()])) await forgetSessions(url)
 })
 
 /** From now on sessions of `url` are kept, until `forgetSessions`. */
@@ -21,8 +24,10 @@ export function keepSessions(url: string): void {
 
 export async function forgetSessions(url: string): Promise<void> {
   const clients = idle.get(url) ?? []
+  const reader = readers.get(url)
   idle.delete(url)
-  await Promise.all(clients.map((client) => client.end()))
+  readers.delete(url)
+  await Promise.all([...clients.map((client) => client.end()), reader?.then(({ client }) => client.end())])
 }
 
 export async function withSession<Result>(
@@ -72,4 +77,28 @@ export async function ask<Row extends object = Record<string, unknown>>(
   values: readonly unknown[] = [],
 ): Promise<Row[]> {
   return await withSession(url, async (client) => (await client.query<Row>(text, [...values])).rows)
+}
+
+/** The rows of each statement, all on one snapshot. Statements have one parameter, an integer, and are planned once. */
+export async function readPrepared<Row extends object>(
+  url: string,
+  texts: readonly string[],
+  parameter: number,
+): Promise<readonly Row[][]> {
+  if (!readers.has(url)) readers.set(url, openReader(url))
+  const { client, names } = await readers.get(url)!
+  const added = texts.filter((text) => !names.has(text))
+  // Named at once: another call may wait for this session too.
+  for (const text of added) names.set(text, `reads_${names.size}`)
+  await client.query(added.map((text) => `prepare ${names.get(text)} (int) as ${text}`).join('; '))
+  const reads = texts.map((text) => `execute ${names.get(text)} (${parameter})`)
+  const all = ['begin isolation level repeatable read read only', ...reads, 'commit'].join('; ')
+  const results = (await client.query(all)) as unknown as readonly pg.QueryResult<Row>[]
+  return results.slice(1, -1).map(({ rows }) => rows)
+}
+
+async function openReader(url: string) {
+  const client = await openTestSession(url)
+  await client.query('set plan_cache_mode = force_generic_plan')
+  return { client, names: new Map<string, string>() }
 }

@@ -5,6 +5,7 @@
  * transaction that wrote each row is included too, so that a row that was rewritten with the same content shows.
  */
 import { query } from '../e2e/support/scene.ts'
+import { readPrepared } from './sessions.ts'
 
 export type TeamRows = ReadonlyMap<string, readonly string[]>
 
@@ -15,31 +16,31 @@ const BY_ANOTHER_KEY: Readonly<Record<string, string>> = {
     and not exists (select from intake_ops.run_streams part where part.run_id = t.run_id and part.team_id <> $1)`,
 }
 
+/** A row of a table, and the transaction that wrote it. */
+const OF_TABLE = `t.xmin::text || ' ' || t::text`
+
 /** Tables that belong to no team. */
 export async function tablesOfNoTeam(url: string): Promise<readonly string[]> {
   const rows = await relations(url, false)
   return rows.map(({ name }) => name).filter((name) => !(name in BY_ANOTHER_KEY))
 }
 
+/** Everything on one snapshot. Planning takes longer than reading, so that each statement is planned once. */
 export async function rowsOfTeam(url: string, teamId: number): Promise<TeamRows> {
   const found = await relations(url, true)
   const parts = found.map(({ name, is_view }) => {
     // An interval since some time grows on its own.
-    const line = is_view ? `(to_jsonb(t) - 'lag')::text` : `t.xmin::text || ' ' || t::text`
-    return `select '${name}' as name, ${line} as line from ${name} t where team_id = $1`
+    const line = is_view ? `(to_jsonb(t) - 'lag')::text` : OF_TABLE
+    return { name, text: `select ${line} from ${name} t where team_id = $1` }
   })
   for (const [name, condition] of Object.entries(BY_ANOTHER_KEY)) {
-    parts.push(`select '${name}', t.xmin::text || ' ' || t::text from ${name} t where ${condition}`)
+    parts.push({ name, text: `select ${OF_TABLE} from ${name} t where ${condition}` })
   }
-  const rows = await query<{ name: string; line: string }>(
-    url,
-    `select * from (${parts.join(' union all ')}) as every (name, line) order by name, line collate "C"`,
-    [teamId],
+  const texts = parts.map(
+    ({ text }) => `select line from (${text}) as every (line) order by line collate "C"`,
   )
-  const byTable = new Map<string, string[]>(found.map(({ name }) => [name, []]))
-  for (const name of Object.keys(BY_ANOTHER_KEY)) byTable.set(name, [])
-  for (const { name, line } of rows) byTable.get(name)!.push(line)
-  return byTable
+  const results = await readPrepared<{ line: string }>(url, texts, teamId)
+  return new Map(parts.map(({ name }, at) => [name, results[at]!.map(({ line }) => line)]))
 }
 
 /** What `action` finds in a warehouse that never had the team. */

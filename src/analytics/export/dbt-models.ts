@@ -1,5 +1,5 @@
 /**
- * What a dbt package says of the analysts' views beyond their columns: keys, links between them, marts and metrics.
+ * The parts of a dbt package beyond the columns of the analysts' views: keys, links between them, marts and metrics.
  *
  * Invariant: a key is one column, because dbt's tests take one; where it consists of several, their texts are joined.
  */

@@ -1,9 +1,9 @@
 /**
- * Writes a view or a query to files, with a manifest of what they hold.
+ * Writes a view or a query to files, with a manifest of their contents.
  *
  *     cursor ─► small cells left out ─► a file, or one for each day ─► manifest.json
  *
- * Invariant: the folder holds nothing but what this export wrote, and `manifest.json` is written last: a folder without it
+ * Invariant: the folder contains only files of this export, and `manifest.json` is written last: a folder without it
  * is not complete. All rows are of one snapshot. With a least cell, no row shows a smaller count.
  */
 import { createHash } from 'node:crypto'

@@ -1,8 +1,8 @@
 /**
  * The statements that make the wide views for analysts, of a form and of an export.
  *
- * Invariant: they read the views of intake_analytics, and show nothing that these do not show; their first columns are always
- * the same.
+ * Invariant: they read the views of intake_analytics, and show nothing that these do not show; their first columns are
+ * always the same.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { arraysOf, elementsOf, FORM_COLUMNS, PLACES, subjectOf } from './view-sql.ts'

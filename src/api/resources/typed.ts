@@ -1,9 +1,10 @@
 /**
  * The common parts of shapes, and records of the service as values of their shape.
  *
- * Invariant: shapes describe, they do not filter: an optional part may be null, empty or absent. The result of `typed` matches the shape, whatever the service sent. Unknown fields stay. A field of an unexpected type
- * is left out and reported (law 4 does the same with a column), and so is an element of a list; nothing throws because of
- * a field, since the call may have been a write. A problem names the place and the expected type, never the value.
+ * Invariant: shapes describe, they do not filter: an optional part may be null, empty or absent. The result of `typed`
+ * matches the shape, whatever the service sent. Unknown fields stay. A field or list element of an unexpected type is left
+ * out and reported (law 4 does the same with a column); nothing throws because of a field, since the call may have been a
+ * write. A problem names the place and the expected type, never the value.
  */
 import { z } from 'zod'
 import { isLosslessNumber } from '../../core/json.ts'
@@ -15,7 +16,7 @@ export const Optional = z.string().nullish()
 
 export const identified = { id: Id.optional(), uid: Id.optional() }
 
-/** A reference to another record: its id, an object that holds it, or nothing. */
+/** A reference to another record: its id, an object with the id, or nothing. */
 export const Reference = z.union([Id, z.looseObject({ ...identified, name: Optional })]).nullish()
 
 /** A field that could not be read as its type. */

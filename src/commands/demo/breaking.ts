@@ -1,5 +1,5 @@
 /**
- * What the console of `demo --stay` can break, and by what each damage heals.
+ * The faults that the console of `demo --stay` can cause, and what repairs each.
  *
  * Invariant: touches the demo's own service and warehouse only. `isHealed` compares rows with the service.
  */

@@ -9,7 +9,7 @@ import { type Check, type CheckStatus, failed, failedBy, ok } from '../../operat
 import { type DoctorOptions, runChecks } from '../../operate/doctor/doctor.ts'
 import { nodeCheck } from '../../operate/doctor/machine.ts'
 import { type Context, ExitCode, type OpenWarehouse, openWarehouse, printJson } from '../context.ts'
-import { type Colour, colored, paragraph } from '../terminal.ts'
+import { type Color, colored, paragraph } from '../terminal.ts'
 
 export function doctorCommand(context: Context): Command {
   return new Command('doctor')
@@ -79,7 +79,7 @@ function optionsOf(context: Context, config: Config, url: string | null): Doctor
   }
 }
 
-const COLOURS: Readonly<Record<CheckStatus, Colour>> = { ok: 'green', warning: 'yellow', failed: 'red' }
+const COLORS: Readonly<Record<CheckStatus, Color>> = { ok: 'green', warning: 'yellow', failed: 'red' }
 
 export function checksText(context: Context, checks: readonly Check[]): string {
   const width = Math.max(...checks.map(({ name }) => name.length))
@@ -87,7 +87,7 @@ export function checksText(context: Context, checks: readonly Check[]): string {
     const indent = 9 + width + 2
     const shownDetail = paragraph(context, detail, indent).trimStart()
     const shownHint = hint === null ? '' : paragraph(context, `hint: ${hint}`, indent)
-    return `${colored(context, COLOURS[status], status.padEnd(7))}  ${name.padEnd(width)}  ${shownDetail}${shownHint}`
+    return `${colored(context, COLORS[status], status.padEnd(7))}  ${name.padEnd(width)}  ${shownDetail}${shownHint}`
   })
   const count = (status: CheckStatus) => checks.filter((check) => check.status === status).length
   const warnings = count('warning')

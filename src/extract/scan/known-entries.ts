@@ -4,9 +4,9 @@
  *     page ─► bytes of its entries ─┬─► known ─► id and content hash, compared with the stored record (batcher)
  *                                   └─► unknown ─► parsed, read, and noted for the next scan
  *
- * Invariant: what is known says how an entry is read, never that its record is stored: the content hash that the same
- * bytes gave the same reader. So no writer of records has to forget anything here, and a row that is missing, old or from
- * a scan that was killed costs time only. An entry is not noted if its reading depends on anything but its bytes.
+ * Invariant: a known entry has the content hash that the same bytes gave the same reader. It says nothing about whether
+ * the record is stored. So writers of records need not remove anything here, and a row that is missing, old or from a
+ * killed scan costs only time. An entry is not noted if its reading depends on anything but its bytes.
  */
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'

@@ -1,8 +1,8 @@
 /**
  * What the entries of each page of a list were, by their bytes, as stored in `intake_raw.known_pages`.
  *
- * Invariant: a scan finds the rows of the last one until it ends, and its own replace them then. Erased records are not
- * stored.
+ * Invariant: until a scan ends, it finds the rows of the scan before; then its own rows replace them. Erased records are
+ * not stored.
  */
 import { sql } from 'kysely'
 import { type Instant, parseInstant } from '../../core/time.ts'

@@ -50,7 +50,7 @@ export interface ScanRequest {
   readonly dated?: string
   /** Every record that the service returns for the query must satisfy this. */
   readonly satisfies?: (payload: JsonObject) => boolean
-  /** Fetch every record that the list summarises, whether its summary changed or not. */
+  /** Fetch every record that the list summarizes, whether its summary changed or not. */
   readonly everySummary?: boolean
   /** Note the entries of the list by their bytes, and recognize them unless `everySummary`; not for dated entries. */
   readonly known?: boolean
@@ -217,7 +217,7 @@ function placeOf({ taken, stream }: Source): Place {
 }
 
 /**
- * Returns the records that list entries summarise, by id; null for a record that is to be fetched later. One that is not
+ * Returns the records that list entries summarize, by id; null for a record that is to be fetched later. One that is not
  * found becomes a dead letter and leaves the stored state.
  */
 async function fetchWhole(

@@ -3,7 +3,7 @@
  * records to fetch, dead letters and findings. Reads nothing but the rows; yields to the event loop, so that an ingester
  * in the same process can answer.
  *
- * Invariant: of several states of a record the one stays that would stay if they were loaded one by one in the order of
+ * Invariant: of several states of a record, the one remains that would remain if they were loaded one by one in the order of
  * arrival, and a record is in conflict where loading them one by one would find a conflict (law 2): a state that
  * lost to, or tied with, other content that arrived before it; a state that won, but whose record was updated earlier.
  * Events that were stored together have no order: where their contents differ, the record is in conflict.

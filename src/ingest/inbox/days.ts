@@ -2,8 +2,9 @@
  * The days of the inbox: one partition each, made ahead and dropped as a whole.
  *
  * Invariant: an event is dropped only when it, and every event of its day, left `pending` more than `days` ago. Ingest
- * is never delayed: a lock is waited for briefly, a drop tries that a few times, and leaves the rest for the next time. An event without a partition of
- * its day goes to the default one, from where it is moved while there are few, and removed when it is old.
+ * is never delayed: a lock is waited for briefly, a drop tries that a few times, and leaves the rest for the next time.
+ * An event without a partition of its day goes to the default one, from where it is moved while there are few, and
+ * removed when it is old.
  */
 import { sql } from 'kysely'
 import { openSession, type Session } from '../../warehouse/connect.ts'

@@ -1,12 +1,12 @@
 /**
  * Removes the unchanged records of a batch: an unchanged record costs no write (law 2).
  *
- * Invariant: a record is skipped only if the stored record is not deleted and has the same content hash, and no event of
- * it is pending: skipping does not advance the stored version, and the event may contain an older state than this one.
- * In a log, an entry is also skipped if it is older than those that retention removed (intake_ops.pruned_logs), or if a
- * later entry with its id is stored: its version is its own time, whatever the
- * time of reading. An entry that changed under the same version, or has no time, gets a version above the one that an
- * earlier run stored, whatever the clocks show: runs of a stream follow one another, and entries cannot be fetched by id.
+ * Invariant: a record is skipped only if the stored record is not deleted and has the same content hash, and no event
+ * of it is pending: skipping does not advance the stored version, and the event may contain an older state than this
+ * one. In a log, an entry is also skipped if it is older than those that retention removed (intake_ops.pruned_logs), or
+ * if a later entry with its id is stored: its version is its own time, whatever the time of reading. An entry that
+ * changed under the same version, or has no time, gets a version above the one that an earlier run stored, whatever the
+ * clocks show: runs of a stream follow one another, and entries cannot be fetched by id.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Envelope, StreamName } from '../../core/envelope.ts'

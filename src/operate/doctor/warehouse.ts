@@ -100,12 +100,24 @@ export async function pooledCheck(first: Session, second: Session | null): Promi
   const other = await backendOf(second)
   const after = await backendOf(first)
   await second.client.query('rollback')
-  if (before === after && before !== other)
-    return ok('database sessions', 'each connection has its own session')
+  if (before === after && before !== other) return await settingsCheck(first)
   return failed(
     'database sessions',
     'a pooler lends connections by transaction; temporary tables, locks and LISTEN need a session',
     'point DATABASE_URL at Postgres itself, or at a pool in session mode',
+  )
+}
+
+/** Detects a pooler that connects without the settings it is given, among them the lock timeout. */
+async function settingsCheck({ db }: Session): Promise<Check> {
+  const { rows } = await sql<{
+    source: string
+  }>`select source from pg_settings where name = 'lock_timeout'`.execute(db)
+  if (rows[0]?.source === 'client') return ok('database sessions', 'each connection has its own session')
+  return failed(
+    'database sessions',
+    'a pooler ignores the settings of a connection; without them, statements wait for locks forever',
+    'point DATABASE_URL at Postgres itself',
   )
 }
 

@@ -1,8 +1,8 @@
 /**
  * Removes a patient's records from every table except those of exports, in the caller's transaction.
  *
- * Invariant: removes rows and children, payloads and history, list entries, known pages, events, dead letters, refetches, and ids in
- * verifications. Rows are deleted in the order of their keys.
+ * Invariant: removes rows and children, payloads and history, list entries, known pages, events, dead letters,
+ * refetches, and ids in verifications. Rows are deleted in the order of their keys.
  */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/envelope.ts'

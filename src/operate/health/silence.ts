@@ -1,8 +1,8 @@
 /**
  * Judges whether a team's webhooks still arrive, by comparing expected with observed events.
  *
- * Invariant: pure. The reason contains no value of an event. Without any event in the last day and without an expectation the verdict is
- * `unknown`, never `ok`.
+ * Invariant: pure. The reason contains no value of an event. Without any event in the last day and without an expectation
+ * the verdict is `unknown`, never `ok`.
  */
 
 export type SilenceVerdict = 'ok' | 'quiet' | 'silent' | 'unknown'

@@ -101,7 +101,10 @@ export interface LittleExport {
   readonly [field: string]: unknown
 }
 
-/** A service that lists `entries` and returns `files` by id; `interfere` sees each request first, and returns true when it answers. */
+/**
+ * A service that lists `entries` and returns `files` by id; `interfere` sees each request first, and returns true when
+ * it answers.
+ */
 export interface FileService extends Service {
   entries: LittleExport[]
   readonly files: Map<string, { readonly bytes: Buffer; readonly type: string }>

@@ -272,6 +272,17 @@ describe('faults of the warehouse:', () => {
     })
   })
 
+  test('a pooler that ignores the settings of a connection', async () => {
+    await using first = await openSession({ url: warehouse.url, purpose: 'test' })
+    await using second = await openSession({ url: warehouse.url, purpose: 'test' })
+    // No startup packet has set it.
+    await first.client.query('set lock_timeout = 0')
+    expect(await pooledCheck(first, second)).toMatchObject({
+      status: 'failed',
+      detail: expect.stringContaining('ignores the settings'),
+    })
+  })
+
   test('a disk that is full', async () => {
     const checks = await runChecks({
       url: warehouse.url,
