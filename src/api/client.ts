@@ -94,6 +94,11 @@ export type { Streamed } from './http/read-stream.ts'
 const MAX_BYTES = 256 * 1024 * 1024
 const MAX_STREAM_BYTES = 16 * 1024 * 1024 * 1024
 
+/**
+ * Opens a client of one team, with its credentials (specification, section 5), request budget and retries (sections 7 and
+ * 8). Sends nothing before the first call. Throws `TypeError` if `baseUrl` is not a URL. Calls throw `ApiError`, or the
+ * reason of their signal.
+ */
 export function openClient(options: ClientOptions): Client {
   const { clock, random, logger, concurrency } = options
   const base = new URL(options.baseUrl)

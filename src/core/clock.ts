@@ -9,6 +9,7 @@ export interface Clock {
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void>
 }
 
+/** The clock of this machine: microseconds since 1970. */
 export const systemClock: Clock = {
   now: () => Math.round((performance.timeOrigin + performance.now()) * 1000),
   sleep: (milliseconds, signal) =>

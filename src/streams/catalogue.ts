@@ -63,6 +63,7 @@ const bySource: ReadonlyMap<string, Stream> = new Map(
   ALL_STREAMS.flatMap((stream) => (stream.source === undefined ? [] : [[stream.source, stream]])),
 )
 
+/** The stream of this name; undefined if the catalogue has none. */
 export function streamNamed(name: StreamName): Stream | undefined {
   return byName.get(name)
 }
