@@ -36,7 +36,7 @@ describe('intake-sync emulator', () => {
     expect(await child.ended).toMatchObject({ code: 0, signal: null, stdout: said, stderr: '' })
   })
 
-  it('prints for people a line to paste, and ends with 0 on Ctrl-C', async () => {
+  it('prints a line to paste for people, and ends with 0 on Ctrl-C', async () => {
     const { child, said } = await start('Ctrl-C', '--port', '0')
     const line = /export INTAKE_BASE_URL=http:\/\/127\.0\.0\.1:\d+ INTAKE_API_KEY=\S+ INTAKE_API_SECRET=\S+/
     expect(said).toMatch(line)

@@ -45,7 +45,7 @@ describe('a fault of the answer', () => {
     await expect(fetch(url, { headers: caller.credentials, signal })).rejects.toThrow(/timeout/)
   })
 
-  it('slow and drip take their time and then answer in full', async () => {
+  it('slow and drip answer late, and in full', async () => {
     const whole = await page(1)
     for (const spec of ['slow=150', 'drip=20']) {
       emulator.control.setFaults(spec)
@@ -63,7 +63,7 @@ describe('a fault of the answer', () => {
     expect(body.results).toHaveLength(10)
   })
 
-  it('redirect and next-elsewhere lead to the other environment, where a caller that follows is seen', async () => {
+  it('redirect and next-elsewhere point to the other environment, which notices a caller that follows them', async () => {
     emulator.control.setFaults('redirect=other-origin')
     const { status, headers } = await page(2)
     const elsewhere = emulator.environments[1]!.base_url
@@ -127,7 +127,7 @@ describe('a fault of the list', () => {
 })
 
 describe('faults', () => {
-  it('strike the same requests in every run with the same seed', async () => {
+  it('apply to the same requests in every run with the same seed', async () => {
     const run = async () => {
       await using one = await startEmulator({ port: 0, patients: 1, faults: 'http-500=0.3,html-502=0.2' })
       const statuses: number[] = []
@@ -139,7 +139,7 @@ describe('faults', () => {
     expect(new Set(statuses)).toEqual(new Set([200, 500, 502]))
   })
 
-  it('may be meant for one resource, or for the next request alone', async () => {
+  it('can apply to one resource, or only to the next request', async () => {
     emulator.control.setFaults('http-500@forms')
     expect([(await page(1)).status, (await caller.get('/v2/forms')).status]).toEqual([200, 500])
     emulator.control.setFaults('')
@@ -148,7 +148,7 @@ describe('faults', () => {
     expect([(await page(1)).status, (await page(1)).status]).toEqual([502, 200])
   })
 
-  it('may be set from another process, and nothing changes when they cannot be read', async () => {
+  it('can be set from another process, and do not change if the specification is invalid', async () => {
     const set = (faults: unknown) => caller.send('POST', '/_control/faults', { faults }, {})
     expect((await set('slow=0.5:10,wrong-count=2')).body).toEqual({
       faults: ['slow=0.5:10', 'wrong-count=1:2'],

@@ -5,7 +5,7 @@ import { type EmulatorOptionError, startEmulator } from '../../src/emulator/serv
 import { callerOf } from './caller.ts'
 
 describe('activity', () => {
-  it('creates, changes and deletes by itself, at about the pace asked for, and stops with the emulator', async () => {
+  it('creates, changes and deletes records at about the requested rate, and stops with the emulator', async () => {
     const emulator = await startEmulator({ port: 0, patients: 100, activity: 400 })
     const world = emulator.control.world()
     const types: string[] = []
@@ -61,7 +61,7 @@ describe('the handle of a test', () => {
     expect((await caller.get(`/v2/packets/${packet.id}`)).body.forms[0].name).toBe('Renamed')
   })
 
-  it('reaches another team by its name, and no other', async () => {
+  it('reaches another team by its name, and only that team', async () => {
     await using emulator = await startEmulator({ port: 0, patients: 1 })
     const { name } = emulator.environments[1]!.teams[1]!
     const made = emulator.control.createPatient({ first_name: 'A', last_name: 'B' }, name)
@@ -84,7 +84,7 @@ describe('time', () => {
     )
   })
 
-  it('is written with microseconds, and without a fraction when there is none', () => {
+  it('is written with microseconds, or without a fraction if it has none', () => {
     expect([
       stamp(1_700_000_000_000_001),
       stamp(1_700_000_000_120_000),

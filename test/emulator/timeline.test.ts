@@ -18,7 +18,7 @@ afterEach(() => {
 
 const run = (name: string) => () => void ran.push(name)
 
-it('runs each task once when its moment comes, in their order, sixty times faster at a scale of sixty', async () => {
+it('runs each task once at its time and in order, sixty times faster at a scale of sixty', async () => {
   timeline.after(120_000, run('late'))
   timeline.after(60_000, run('early'))
   timeline.after(60_000, run('early too'))
@@ -30,7 +30,7 @@ it('runs each task once when its moment comes, in their order, sixty times faste
   expect(ran).toEqual(['early', 'early too', 'late'])
 })
 
-it('runs what is due when the time is moved on, and what such a task sets in turn', async () => {
+it('runs due tasks when the time is advanced, and tasks that these schedule', async () => {
   timeline.after(3_600_000, () => {
     ran.push('hour')
     timeline.after(0, run('at once'))
@@ -42,7 +42,7 @@ it('runs what is due when the time is moved on, and what such a task sets in tur
   expect(ran).toEqual(['hour', 'at once'])
 })
 
-it('runs nothing that was taken back, and nothing after it is closed', async () => {
+it('runs no cancelled task, and nothing after it is closed', async () => {
   const takeBack = timeline.after(60_000, run('taken back'))
   timeline.after(60_000, run('closed'))
   takeBack()

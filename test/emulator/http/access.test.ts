@@ -29,7 +29,7 @@ describe('credentials', () => {
     }
   })
 
-  it('that match no pair answer 403, those of the other environment and of two teams mixed among them', async () => {
+  it('that match no pair answer 403, also those of the other environment and a mix of two teams', async () => {
     const mixed = { ...first.credentials, 'X-API-SECRET': second.credentials['X-API-SECRET']! }
     for (const headers of [{ 'X-API-KEY': 'a', 'X-API-SECRET': 'b' }, sandbox.credentials, mixed]) {
       const { status, body } = await first.get('/v2/patients', headers)
@@ -39,7 +39,7 @@ describe('credentials', () => {
 })
 
 describe('isolation', () => {
-  it('a record of another team or environment is not found, whatever is done to it', async () => {
+  it('a record of another team or environment is not found by any method', async () => {
     const [mine] = await first.rows('/v2/patients')
     for (const other of [second, sandbox]) {
       for (const method of ['GET', 'PATCH', 'DELETE']) {
@@ -86,14 +86,14 @@ describe('what is not there', () => {
     expect({ status, body }).toEqual({ status: 404, body: { detail } })
   })
 
-  it('a method that a path does not know answers 405 with detail alone', async () => {
+  it('a method that a path does not support answers 405 with only a detail', async () => {
     const { status, body, headers } = await first.send('POST', '/v2/forms', {})
     expect({ status, body }).toEqual({ status: 405, body: { detail: 'Method "POST" not allowed.' } })
     expect(headers.get('allow')).toBe('GET')
   })
 })
 
-it('every answer names its environment, errors too', async () => {
+it('every answer names its environment, including errors', async () => {
   for (const [caller, name] of [
     [first, 'production'],
     [sandbox, 'sandbox'],
@@ -106,12 +106,12 @@ it('every answer names its environment, errors too', async () => {
   }
 })
 
-it('a body too large to read is refused with detail alone', async () => {
+it('a body that is too large is refused with only a detail', async () => {
   const { status, body } = await first.send('POST', '/v2/patients', 'x'.repeat(33 * 1024 * 1024))
   expect({ status, body }).toEqual({ status: 413, body: { detail: 'Payload Too Large.' } })
 })
 
-describe('what can hardly be read as a request', () => {
+describe('a malformed request', () => {
   /** Sends bytes as they are and returns all that comes back. */
   async function raw(text: string): Promise<string> {
     const { hostname, port } = new URL(first.baseUrl)
@@ -139,7 +139,7 @@ describe('what can hardly be read as a request', () => {
     expect(Object.keys(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))))).toEqual(['detail'])
   })
 
-  it('a content type that is none is malformed input', async () => {
+  it('an invalid content type is malformed input', async () => {
     const headers = { ...first.credentials, 'content-type': 'nonsense' }
     const { status, body } = await first.send('POST', '/v2/patients', '{}', headers)
     expect({ status, body }).toEqual({ status: 400, body: { detail: 'Validation error.' } })

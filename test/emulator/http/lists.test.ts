@@ -29,7 +29,7 @@ describe('a list', () => {
     },
   )
 
-  it('has the page size of the command line, and caps a greater one than 1000 silently', async () => {
+  it('has the page size of the command line, and silently caps sizes above 1000', async () => {
     expect((await caller.get('/v2/patients')).body.results).toHaveLength(50)
     expect((await caller.get('/v2/patients?page_size=junk')).body.results).toHaveLength(50)
     await using many = await startEmulator({ port: 0, patients: 1200 })
@@ -42,7 +42,7 @@ describe('a list', () => {
     expect((await caller.get('/v2/patients?limit=10&offset=9999')).body.results).toEqual([])
   })
 
-  it('has absolute links that keep the query of the caller, and none at the ends', async () => {
+  it('has absolute links that keep the caller’s query, and none at either end', async () => {
     const { body } = await caller.get('/v2/patients?page=2&page_size=100&unknown=x')
     expect(body.next).toBe(`${caller.baseUrl}/v2/patients?page=3&page_size=100&unknown=x`)
     expect(body.previous).toBe(`${caller.baseUrl}/v2/patients?page=1&page_size=100&unknown=x`)
@@ -50,7 +50,7 @@ describe('a list', () => {
     expect((await caller.get('/v2/patients')).body.previous).toBeNull()
   })
 
-  it('links to the address it was asked at when the caller, by HTTP/1.0, names no host', async () => {
+  it('links to the address of the request if an HTTP/1.0 caller names no host', async () => {
     const { hostname, port } = new URL(caller.baseUrl)
     const { api_key, api_secret } = emulator.environments[0]!.teams[0]!
     const socket = connect(Number(port), hostname)
@@ -64,7 +64,7 @@ describe('a list', () => {
     expect({ status, body }).toEqual({ status: 404, body: { detail: 'Invalid page.' } })
   })
 
-  it('that is empty has one page with nothing on it', async () => {
+  it('that is empty has one empty page', async () => {
     await using empty = await startEmulator({ port: 0, patients: 0, forms: 0, packets: 0, documents: 0 })
     for (const resource of ['patients', 'forms', 'packets', 'documents']) {
       const { body } = await callerOf(empty).get(`/v2/${resource}`)
@@ -81,7 +81,7 @@ describe('a list', () => {
 })
 
 describe('the world', () => {
-  it('is the same for the same seed, credentials included, and another for another', async () => {
+  it('is the same for the same seed, credentials included, and differs for another seed', async () => {
     await using same = await startEmulator({ port: 0, patients: 523 })
     await using other = await startEmulator({ port: 0, patients: 523, seed: 2 })
     const [a, b, c] = await Promise.all(
@@ -118,7 +118,7 @@ describe('the world', () => {
     }
   })
 
-  it('has every question type, blocks whose members name them, and orders that count through', async () => {
+  it('has every question type, blocks whose members name them, and continuous orders', async () => {
     const forms = await caller.rows('/v2/forms')
     const questions = forms.flatMap((form) => form.questions)
     expect(new Set(questions.map((one) => one.question_type.question_type))).toEqual(new Set(QUESTION_TYPES))

@@ -62,7 +62,7 @@ describe('the description of the service', () => {
     )
   })
 
-  it('has every route of the emulator, and none that it does not have', async () => {
+  it('has exactly the routes of the emulator', async () => {
     const routes = await routesOfEmulator()
     const described = operations.map(({ name }) => name)
     expect(described.toSorted()).toEqual(routes.toSorted())
@@ -103,7 +103,7 @@ describe('the emulator', () => {
   })
   afterAll(() => emulator.close())
 
-  it('serves it in both environments to anyone, also while every call is throttled and fails', async () => {
+  it('serves it in both environments without credentials, also while every other call is throttled or fails', async () => {
     await using broken = await startEmulator({ port: 0, patients: 0, faults: 'http-500=1', rateLimit: 1 })
     for (const [service, environment] of [
       [emulator, 0],
@@ -155,7 +155,7 @@ describe('the check of answers', () => {
   const reply = { method: 'GET', url: '/v2/forms/a', status: 200, headers, text: JSON.stringify(form) }
   const throttled = { ...reply, status: 429, text: '{"detail":"Request was throttled."}' }
 
-  it('lets an answer pass that is as described, further fields with it', () => {
+  it('accepts an answer that matches the description, also with additional fields', () => {
     expect(problemsOf(reply)).toEqual([])
     expect(problemsOf({ ...reply, text: JSON.stringify({ ...form, color: 'red' }) })).toEqual([])
   })

@@ -24,7 +24,7 @@ const runs = (found: readonly number[]) =>
     .map((run) => run.match(/429/g)!.length)
 
 describe('throttle-burst', () => {
-  it('refuses so many requests in a row once it strikes, each with Retry-After', async () => {
+  it('refuses the given number of requests in a row, each with Retry-After', async () => {
     emulator.control.setFaults('throttle-burst=0.03:4')
     const found = await statuses('/v2/patients', 300)
     const lengths = runs(found).slice(0, -1)
@@ -36,7 +36,7 @@ describe('throttle-burst', () => {
     expect([status, headers.get('retry-after')]).toEqual([429, '1'])
   })
 
-  it('refuses only what it is meant for, and ends when faults are changed', async () => {
+  it('refuses only requests of its resource, and ends when faults are changed', async () => {
     emulator.control.setFaults('throttle-burst@forms=50')
     expect(await statuses('/v2/forms', 1)).toEqual([429])
     expect(await statuses('/v2/patients', 1)).toEqual([200])

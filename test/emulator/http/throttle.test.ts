@@ -23,7 +23,7 @@ describe('the rate limit', () => {
     expect(window.admit(limit, SECOND)).toBe(0)
   })
 
-  it('holds under a long stream of calls, whatever its pace', () => {
+  it('holds for a long series of calls at any pace', () => {
     const window = new SlidingWindow()
     const passed: number[] = []
     for (let at = 0; at < 30_000; at += 1) {

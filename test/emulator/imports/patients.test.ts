@@ -64,7 +64,7 @@ describe.skipIf(realDataMissing)(`real lists of people${reasonWhenMissing}`, () 
     expectEveryValue(await imported(file), rows)
   })
 
-  it('puts what headers mean into the fields', async () => {
+  it('puts values into the fields that their headers mean', async () => {
     const [first] = await imported(realData('patients/febrl/dataset3.csv'))
     expect(first).toMatchObject({
       external_id: 'rec-1496-org',
@@ -111,7 +111,7 @@ describe('an imported list', () => {
     ])
   })
 
-  it('may be JSON, whose values that are no text are kept as JSON writes them', async () => {
+  it('can be JSON; values other than text are kept as JSON writes them', async () => {
     const file = written(
       'x.json',
       JSON.stringify([{ FirstName: 'A', Id: 7, tags: ['x', 1], gone: null, ok: true }]),
@@ -121,7 +121,7 @@ describe('an imported list', () => {
     ])
   })
 
-  it('stands before the generated people, in the first team of production alone', async () => {
+  it('precedes the generated people, in the first team of production only', async () => {
     const importPatients = written('p.csv', 'first,last\nOnly,One\n')
     await using emulator = await startEmulator({ port: 0, patients: 5, importPatients })
     const rows = await callerOf(emulator).rows('/v2/patients')

@@ -161,7 +161,7 @@ afterAll(async () => {
 const question = (linkId: string) => forms[0].questions.find((one: Loose) => one.link_id === linkId)
 
 describe('an imported questionnaire', () => {
-  it('stands before the generated forms, folders in folders included', () => {
+  it('precedes the generated forms, also from nested folders', () => {
     expect(forms.map((form) => form.name)).toEqual(['All', 'Yaml', 'Intake'])
     expect(forms[1].questions).toMatchObject([{ link_id: '7', text: '' }])
   })

@@ -172,7 +172,7 @@ describe('a response', () => {
     expect(rows.some(({ answers }) => Object.values(answers).some(Array.isArray))).toBe(true)
   })
 
-  it('keeps every part when several shapes are worn, whatever the order of their names', async () => {
+  it('keeps every part when several shapes are combined, in any order', async () => {
     const shapes = ['answers-object', 'nested-parts', 'heading-ids', 'answered-choice-texts', 'uid-ids']
     const [one, other] = await Promise.all(
       [shapes, shapes.toReversed()].map((names) => listed(names.join('+'), '/v2/responses')),

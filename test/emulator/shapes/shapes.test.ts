@@ -65,7 +65,7 @@ async function first(shape: string, resource: string, query = ''): Promise<Reply
 }
 
 describe('the shape', () => {
-  it('bare-array holds the whole list, and a page when one is asked for', async () => {
+  it('bare-array returns the whole list, or a page if one is requested', async () => {
     expect((await first('bare-array', 'patients')).body).toHaveLength(23)
     expect((await first('bare-array', 'patients', '?page=3')).body).toHaveLength(3)
   })
@@ -161,7 +161,7 @@ describe('the shape', () => {
     })
   })
 
-  it('empty-success writes and says nothing, and reads as ever', async () => {
+  it('empty-success answers writes without a body, and does not change reads', async () => {
     await using emulator = await startEmulator({ ...SIZES, shape: 'empty-success' })
     const caller = callerOf(emulator)
     const [row] = (await caller.get('/v2/patients')).body.results
@@ -189,7 +189,7 @@ describe('the shape', () => {
 })
 
 describe('names of shapes', () => {
-  it('may be joined, and one that is unknown is refused with those that there are', () => {
+  it('can be joined, and an unknown one is refused with a list of the known ones', () => {
     expect(shapeNamed('uid-ids+no-count', '1').names).toEqual(['no-count', 'uid-ids'])
     expect(() => shapeNamed('nonsense', '1')).toThrow(
       /no shape is named "nonsense"; there are default, random, bare-array/,

@@ -44,7 +44,7 @@ describe('a webhook configuration', () => {
     expect((await caller.get(path)).body).toEqual({ detail: 'Webhook config not found.' })
   })
 
-  it('chooses everything unless it says what', async () => {
+  it('selects everything by default', async () => {
     const { body } = await create()
     expect(body).toMatchObject({
       event_types: ['created', 'updated', 'deleted'],
@@ -58,7 +58,7 @@ describe('a webhook configuration', () => {
     expect((await create(chosen)).body).toMatchObject(chosen)
   })
 
-  it('loses the fields that PUT leaves out, and keeps those that PATCH leaves out', async () => {
+  it('loses the fields that a PUT omits, and keeps those that a PATCH omits', async () => {
     const { body } = await create({ event_types: ['created'], sources: ['form'], is_active: false })
     const path = `/v2/webhooks/${body.id}`
     const patched = await caller.send('PATCH', path, { sources: ['packet'] })

@@ -21,7 +21,7 @@ describe('an event', () => {
     expect(Number(headers['content-length'])).toBe(bytes.length)
   })
 
-  it('holds the record as its GET answers it, under an id and the time of the change', async () => {
+  it('contains the record as its GET returns it, with an id and the time of the change', async () => {
     await start()
     await subscribe()
     const { id, updated_at } = newPatient()
@@ -90,7 +90,7 @@ describe('an event', () => {
     expect(here.receiver.deliveries).toHaveLength(1)
   })
 
-  it('has an id of its own for each configuration, and each its own secret', async () => {
+  it('has a different id and a different secret for each configuration', async () => {
     await start()
     await subscribe({ target_url: `${here.receiver.url}/1` })
     await subscribe({ target_url: `${here.receiver.url}/2` })
@@ -139,7 +139,7 @@ describe('a packet', () => {
     expect(statuses).toEqual(Array(members).fill(200))
   })
 
-  it('is sent once for several steps that were not sent yet: under the first id, with the last time and state', async () => {
+  it('is sent once for several unsent steps: with the id of the first, and the time and state of the last', async () => {
     await start()
     await subscribe()
     const open: (() => void)[] = []

@@ -41,7 +41,7 @@ describe('a receiver', () => {
     expect(here.receiver.connections).toBeLessThanOrEqual(8)
   })
 
-  it('that never ends its answer is judged by the first bytes', async () => {
+  it('that never ends its answer is judged by its status', async () => {
     await start()
     here.receiver.answer = (reply) => {
       reply.writeHead(200)
@@ -59,7 +59,7 @@ describe('a receiver', () => {
     expect(await attempts()).toMatchObject([{ status: 'succeeded' }])
   })
 
-  it('gets nothing once the emulator has ended, whatever is in flight', async () => {
+  it('gets nothing once the emulator has ended, even with events in flight', async () => {
     await start({ webhookTimeoutMs: 600_000 })
     here.receiver.answer = () => undefined
     await subscribe()
@@ -74,7 +74,7 @@ describe('a receiver', () => {
 })
 
 describe('a configuration', () => {
-  it('that is deleted gets nothing more: no events, no retries, nothing that was queued', async () => {
+  it('that is deleted gets no more events, retries or queued events', async () => {
     await start()
     here.receiver.answer = answering(500)
     const { id } = await subscribe()
@@ -98,7 +98,7 @@ describe('a configuration', () => {
     ])
   })
 
-  it('that is switched off loses what happens meanwhile, and what waited for a retry', async () => {
+  it('that is disabled loses events of that time, and those that waited for a retry', async () => {
     await start()
     here.receiver.answer = answering(500)
     const { id } = await subscribe()
@@ -145,7 +145,7 @@ describe('a configuration', () => {
     vi.restoreAllMocks()
   })
 
-  it('that moves to another address has its retries sent there', async () => {
+  it('whose address changes gets its retries at the new address', async () => {
     await start()
     here.receiver.answer = answering(500)
     const { id } = await subscribe()

@@ -45,7 +45,7 @@ describe('the list of delivery attempts', () => {
     expect(stamps).toEqual(stamps.toSorted((a, b) => a - b))
   })
 
-  it('can be narrowed by configuration, status, source and type', async () => {
+  it('can be filtered by configuration, status, source and type', async () => {
     await start()
     const good = await subscribe({ sources: ['patient'] })
     const bad = await subscribe({ target_url: `${receiver.url}/bad`, event_types: ['created'] })
@@ -83,7 +83,7 @@ describe('the list of delivery attempts', () => {
     },
   )
 
-  it('keeps the newest and goes on after a cursor whose record is gone', async () => {
+  it('keeps the newest, and continues after a cursor whose record is gone', async () => {
     await start()
     const log = new AttemptLog()
     const add = (count: number) => {
@@ -143,7 +143,7 @@ describe('the test of a configuration', () => {
   )
 })
 
-describe('the work to be done', () => {
+describe('pending work', () => {
   it('can be read from another process', async () => {
     await start()
     receiver.answer = answering(500)

@@ -50,7 +50,7 @@ describe('a failed event', () => {
     expect(third.at - second.at).toBeGreaterThan(295)
   })
 
-  it('holds the state of its next attempt, and that before the deletion when the record is gone', async () => {
+  it('contains the state at its next attempt, or the last one before the record was deleted', async () => {
     await start({ clock: stillClock })
     here.receiver.answer = answering(500)
     await subscribe({ event_types: ['updated', 'deleted'] })

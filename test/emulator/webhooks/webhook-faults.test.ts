@@ -59,7 +59,7 @@ describe('webhook-duplicate', () => {
 })
 
 describe('webhook-reorder', () => {
-  it('lets the next event overtake, again and again, and loses none', async () => {
+  it('lets the next event overtake each time, and loses none', async () => {
     await start('webhook-reorder')
     for (let at = 0; at < 4; at += 1) {
       newPatients(2)
@@ -68,7 +68,7 @@ describe('webhook-reorder', () => {
     expect(names()).toEqual(['P1', 'P0', 'P1', 'P0', 'P1', 'P0', 'P1', 'P0'])
   })
 
-  it('is not overtaken by an event that was under way before it', async () => {
+  it('is not overtaken by an earlier event in flight', async () => {
     await start('webhook-reorder@form')
     const finish: (() => void)[] = []
     receiver.answer = (reply) => void finish.push(() => reply.writeHead(200).end())
@@ -137,7 +137,7 @@ describe('webhook-drop', () => {
 })
 
 describe('webhook-forge', () => {
-  it('sends a forged event first, under the id of the true one, that no receiver may believe', async () => {
+  it('sends a forged event before the real one, with the same id, which receivers must reject', async () => {
     await start('webhook-forge')
     const [patient] = newPatients(1)
     await idle()
@@ -175,7 +175,7 @@ describe('webhook-rerender', () => {
 })
 
 describe('webhook-off', () => {
-  it('switches the endpoint off after so many events, though it still says that it is active', async () => {
+  it('disables the endpoint after the given number of events, although it still says that it is active', async () => {
     await start('webhook-off=3')
     newPatients(5)
     await idle()
@@ -234,7 +234,7 @@ describe('several faults', () => {
     },
   )
 
-  it('of webhooks strike no request', async () => {
+  it('of webhooks apply to no request', async () => {
     await start('webhook-delay=5000,webhook-drop')
     expect((await callerOf(emulator).get('/v2/patients')).status).toBe(200)
   })

@@ -43,7 +43,7 @@ describe('a packet', () => {
       expect(await read(id)).toMatchObject({ is_submitted: false, answers: [] })
   })
 
-  it('advances form by form; each has its answers, none is submitted', async () => {
+  it('advances form by form; each form gets its answers, and none is submitted', async () => {
     const { id, responses } = await sent()
     for (const [at, member] of responses.entries()) {
       const { body } = await act(`packet-responses/${id}/advance`)
@@ -54,7 +54,7 @@ describe('a packet', () => {
     expect((await act(`packet-responses/${id}/advance`)).status).toBe(400)
   })
 
-  it('stamps every member at one moment when it is submitted, skipped ones without answers', async () => {
+  it('gives every member the same time when it is submitted; skipped members have no answers', async () => {
     const { id, responses } = await sent()
     const { body } = await act(`packet-responses/${id}/submit`, { skip: [2] })
     expect(body).toMatchObject({ is_submitted: true, form_index: responses.length })
@@ -70,7 +70,7 @@ describe('a packet', () => {
     expect((await act(`packet-responses/${id}/submit`)).status).toBe(400)
   })
 
-  it('keeps its members from being submitted alone', async () => {
+  it('does not let its members be submitted alone', async () => {
     const { responses } = await sent()
     const { status, body } = await act(`responses/${responses[0]}/submit`)
     expect({ status, detail: body.detail }).toEqual({
@@ -81,7 +81,7 @@ describe('a packet', () => {
 })
 
 describe('a response', () => {
-  it('takes made-up answers to every question, is submitted once, archived once, and deleted', async () => {
+  it('gets generated answers to every question, is submitted once, archived once, and deleted', async () => {
     const { id } = await open()
     watch()
     const saved = (await act(`responses/${id}/answers`)).body
@@ -98,7 +98,7 @@ describe('a response', () => {
     expect(events).toEqual([...Array(3).fill('response updated'), 'response deleted'])
   })
 
-  it('takes the answers that are given, of every kind, and keeps the wording of the moment', async () => {
+  it('gets the given answers, of every kind, and keeps the current wording', async () => {
     const { control } = emulator
     const form = control.addForm({
       name: 'All kinds',
@@ -176,7 +176,7 @@ describe('a response', () => {
 })
 
 describe('the clock', () => {
-  it('moves for the sandbox and for production alike, and stamps what happens then', async () => {
+  it('moves for sandbox and production alike, and stamps later changes', async () => {
     const create = async () => {
       const before = Date.now()
       const { body, headers } = await caller.send('POST', '/v2/patients', { first_name: 'A', last_name: 'B' })
@@ -200,7 +200,7 @@ describe('the clock', () => {
   })
 })
 
-it('activity lets all of it happen, and leaves nothing that the rules forbid', async () => {
+it('activity causes all of these changes, and none that the rules forbid', async () => {
   await using busy = await startEmulator({ port: 0, patients: 60, responses: 120, activity: 1000 })
   const seen = new Set<string>()
   busy.control.world().subscribe(({ source, type }) => void seen.add(`${source} ${type}`))

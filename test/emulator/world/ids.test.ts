@@ -7,7 +7,7 @@ const anyIndex = fc.nat({ max: 2 ** 32 - 1 })
 const anyName = fc.string({ maxLength: 8 })
 
 describe('an id', () => {
-  it('is a UUID that leads back to its index, and in no other space', () => {
+  it('is a UUID that leads back to its index in its own space only', () => {
     fc.assert(
       fc.property(anyName, anyName, anyIndex, (one, other, index) => {
         const space = new IdSpace(keyOf('ids', one))
@@ -28,7 +28,7 @@ describe('an id', () => {
     expect(ids.size).toBe(Math.ceil(1_000_000 / 7))
   })
 
-  it('that is nonsense has no index', () => {
+  it('that is malformed has no index', () => {
     fc.assert(
       fc.property(fc.string(), (text) => void expect(new IdSpace(keyOf('x')).indexOf(text)).toBeUndefined()),
     )
@@ -46,7 +46,7 @@ const anySteps = fc.array(
 )
 
 describe('a table', () => {
-  it('lists, pages, scans and finds as a plain array would, whatever was created, changed and deleted', () => {
+  it('lists, pages, scans and finds like a plain array, after any creations, changes and deletions', () => {
     fc.assert(
       fc.property(anySteps, fc.integer({ min: 1, max: 9 }), (steps, size) => {
         type Item = { id: string; text: string }

@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => emulator.close())
 
 describe.each(['legacy', 'v2.1'] as const)('the export of every form (%s)', (version) => {
-  it('holds for each client what the responses show', async () => {
+  it('has the same answers for each client as the responses', async () => {
     const forms = await caller.rows('/v2/forms')
     let cells = 0
     for (const form of forms) {
@@ -32,7 +32,7 @@ describe.each(['legacy', 'v2.1'] as const)('the export of every form (%s)', (ver
 })
 
 describe('the columns of an export', () => {
-  it('stand by page, section, row and question in v2.1, by order without it, and show blocks and tables so', async () => {
+  it('are ordered by page, section, row and question in v2.1, else by order, also in blocks and tables', async () => {
     const { control } = emulator
     const form = control.addForm({
       name: 'Columns',

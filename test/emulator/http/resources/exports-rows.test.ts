@@ -34,7 +34,7 @@ describe('the rows of an export', () => {
     return id
   }
 
-  it('show a client’s latest submission, else the open response, archived ones, and nobody who is gone', async () => {
+  it('show a client’s latest submission, else the open response; include archived ones, but no deleted clients', async () => {
     const { control } = emulator
     const form = control.addForm({ name, questions })
     const [ann, bob, cleo, dan, eve] = ['Ann', 'Bob', 'Cleo', 'Dan', 'Eve'].map(person)
@@ -67,7 +67,7 @@ describe('the rows of an export', () => {
     control.deleteForm(form.id)
   })
 
-  it('show when the message went out, or else when the response was made, in UTC without a zone', async () => {
+  it('show when the message was sent, else when the response was created, in UTC without a zone', async () => {
     const { control } = emulator
     const form = control.addForm({ name, questions })
     const patient = person('Mia')
@@ -86,7 +86,7 @@ describe('the rows of an export', () => {
     control.deleteForm(form.id)
   })
 
-  it('leave the fraction out of a time that has none', async () => {
+  it('omit the fraction of a time without one', async () => {
     const { control } = emulator
     const form = control.addForm({ name, questions })
     const id = reply(form, person('Ole'), 'x')
@@ -99,7 +99,7 @@ describe('the rows of an export', () => {
     control.deleteForm(form.id)
   })
 
-  it('keep their answers under a question’s new text, and have no column for one that is gone', async () => {
+  it('keep their answers under a question’s new text, and have no column for a deleted question', async () => {
     const { control } = emulator
     const two = [...questions, { type: 'short_text', text: 'R' }] as const
     const form = control.addForm({ name, questions: two })

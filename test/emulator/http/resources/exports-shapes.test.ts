@@ -38,13 +38,13 @@ describe('the shape', () => {
     expect(raw.text).toBe(plain.raw.text)
   })
 
-  it('export-json-data holds the same objects in `data`', async () => {
+  it('export-json-data has the same objects in `data`', async () => {
     const { json, raw } = await seen('export-json-data')
     expect(json.body).toEqual({ data: plain.json.body })
     expect(raw.text).toBe(plain.raw.text)
   })
 
-  it('export-json-rows holds titles and every cell by position', async () => {
+  it('export-json-rows has titles and every cell by position', async () => {
     const { json } = await seen('export-json-rows')
     const rows = sheet.rows.map((row) => row.map((cell) => (cell === '' ? null : cell)))
     expect(json.body).toEqual({ headers: sheet.titles, rows })
@@ -56,7 +56,7 @@ describe('the shape', () => {
     expect([raw.headers.get('content-type'), raw.text]).toEqual(['text/csv; charset=utf-8', plain.raw.text])
   })
 
-  it('raw-text-quoted is one JSON string that holds the text; the file is as ever', async () => {
+  it('raw-text-quoted is the text as one JSON string; the file does not change', async () => {
     const { raw, file } = await seen('raw-text-quoted')
     expect([raw.headers.get('content-type'), raw.body]).toEqual(['application/json', plain.raw.text])
     expect(file.text).toBe(plain.raw.text)
@@ -97,7 +97,7 @@ describe('the shape', () => {
     for (const [id] of readCsv(csv).rows) expect(people).toMatch(new RegExp(`"u?id":"?${id}"?,`))
   })
 
-  it('numeric-ids answers 404 to a number that nobody has, and 400 to what is none', async () => {
+  it('numeric-ids answers 404 to an unknown number, and 400 to any other text', async () => {
     await using emulator = await startEmulator({ ...SIZES, shape: 'numeric-ids' })
     const caller = callerOf(emulator)
     const { id } = await exportNamed(caller, FORM)
@@ -106,7 +106,7 @@ describe('the shape', () => {
     expect((await askFor(caller, plain.entry.id, 'legacy')).status).toBe(400)
   })
 
-  it('empty-success answers an export as ever, since nothing is written', async () => {
+  it('empty-success does not change the answer of an export, which writes nothing', async () => {
     expect((await seen('empty-success')).raw.text).toBe(plain.raw.text)
   })
 })

@@ -55,7 +55,7 @@ describe('a long export', () => {
     expect(new Set([0, ...answeredThen]).size).toBe(most.length + 1)
   })
 
-  it('waits for its reader, and is given up with him', async () => {
+  it('waits for its reader, and is abandoned when the reader disconnects', async () => {
     const { responses } = emulator.control.world()
     let made = 0
     const at = responses.at.bind(responses)
@@ -94,7 +94,7 @@ describe('a fault on an export', () => {
   })
   const strike = (fault: string) => emulator.control.failNext('/v2/export-csv', fault)
 
-  it('cuts, damages, or slows it, as it does any body', async () => {
+  it('truncates, damages or slows it, as any body', async () => {
     strike('cut-json')
     expect((await ask('raw_text')).text).toBe(whole.slice(0, Math.floor(whole.length / 2)))
     strike('corrupt-json')

@@ -33,7 +33,7 @@ describe('the list of exports', () => {
     expect([body.count, body.next !== null, body.previous !== null]).toEqual([forms.length, true, true])
   })
 
-  it('grows with a form made at run time, follows its name, and shrinks with it', async () => {
+  it('has an entry for a form created at run time, with its current name, until it is deleted', async () => {
     const { control } = emulator
     const form = control.addForm({ name: 'New', questions: [{ type: 'short_text', text: 'Why?' }] })
     const { id } = await exportNamed(caller, 'New')
@@ -46,7 +46,7 @@ describe('the list of exports', () => {
   })
 })
 
-describe('asking for an export', () => {
+describe('a request for an export', () => {
   it.each([
     ['a type that there is not', '?type=xml', () => intake.id, REFUSED],
     ['an empty type', '?type=', () => intake.id, REFUSED],
@@ -98,7 +98,7 @@ describe.each(['legacy', 'v2.1'] as const)('the formats of an export (%s)', (ver
   const ask = async (form: string, type?: string) =>
     askFor(caller, (await exportNamed(caller, form)).id, version, type)
 
-  it('hold the same: the file is the raw text, JSON its rows by title, empty cells null', async () => {
+  it('have the same content: the file is the raw text, JSON its rows by title, empty cells null', async () => {
     for (const form of ['Intake', 'Medication list', 'Pain diary — täglich']) {
       const raw = await ask(form, 'raw_text')
       const file = await ask(form, 'download_file')
@@ -119,7 +119,7 @@ describe.each(['legacy', 'v2.1'] as const)('the formats of an export (%s)', (ver
     }
   })
 
-  it('say what they are, and under which name a file is to be kept', async () => {
+  it('name their content type, and the name of the file', async () => {
     const types = ['raw_text', 'download_file', 'json']
     const replies = await Promise.all(types.map((type) => ask('Pain diary — täglich', type)))
     expect(replies.map(({ headers }) => headers.get('content-type'))).toEqual([
@@ -135,7 +135,7 @@ describe.each(['legacy', 'v2.1'] as const)('the formats of an export (%s)', (ver
     for (const { headers } of replies) expect(headers.get('x-service-environment')).toBe('production')
   })
 
-  it('end every line with CR LF and quote only what must be, as Python does', async () => {
+  it('end every line with CR LF and quote only where necessary, as Python does', async () => {
     const { control } = emulator
     const texts = ['a, b', 'say "x"', 'two\nlines', 'cr\rhere', ' blank ', 'semi; colon', '']
     const questions = texts.map((text) => ({ type: 'short_text' as const, text }))

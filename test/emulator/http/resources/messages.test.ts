@@ -54,7 +54,7 @@ describe('a message without a time', () => {
     expect(Date.parse((await read(body.id)).sent_at)).toBeGreaterThanOrEqual(Date.parse(body.created_at))
   })
 
-  it('asks for one open response of its form, and gives it when it was sent, not before', async () => {
+  it('requests one open response of its form, which exists once it is sent, not before', async () => {
     await send()
     expect((await caller.get(`/v2/responses?patient=${patient.id}`)).body.count).toBe(0)
     emulator.control.advance(1000)
@@ -71,7 +71,7 @@ describe('a message without a time', () => {
       ])
   })
 
-  it('asks for one open response of each form of a packet, in its order', async () => {
+  it('requests one open response of each form of a packet, in its order', async () => {
     await send({ form: null, packet: packet.id })
     emulator.control.advance(1000)
     const asked = () => caller.rows(`/v2/responses?patient=${patient.id}&packet=${packet.id}`)
@@ -80,7 +80,7 @@ describe('a message without a time', () => {
       .toEqual(packet.forms.map(({ id }: Loose) => id))
   })
 
-  it('to a mailbox that cannot exist fails, and asks for nothing', async () => {
+  it('to a mailbox that cannot exist fails, and requests nothing', async () => {
     const { id } = await send({ target_email: 'a@mail.invalid' })
     emulator.control.advance(1000)
     await expect.poll(async () => (await read(id)).status).toBe('failed')
@@ -108,7 +108,7 @@ describe('a message is refused', () => {
     expect(emulator.control.world().messages.size).toBe(before)
   })
 
-  it('when nobody says where it goes', async () => {
+  it('without a recipient', async () => {
     const { body } = await caller.send('POST', '/v2/patients', { first_name: 'No', last_name: 'Address' })
     const reply = await caller.send('POST', '/v2/messages', email({ patient: body.id }))
     expect({ status: reply.status, body: reply.body }).toEqual(REFUSED)
@@ -147,7 +147,7 @@ describe('a scheduled message', () => {
     await expect.poll(async () => (await read(id)).status).toBe('sent')
   })
 
-  it('moves with PUT, and goes at its new time only', async () => {
+  it('is rescheduled with PUT, and sent at its new time only', async () => {
     const { id } = await send({ scheduled_at: new Date(Date.now() + 60_000).toISOString() })
     const moved = await caller.send('PUT', `/v2/messages/${id}`, {
       scheduled_at: LATER,
@@ -176,7 +176,7 @@ describe('a scheduled message', () => {
   })
 })
 
-describe('what was sent or cancelled', () => {
+describe('a message that was sent or cancelled', () => {
   it.each([
     ['PUT', '', { scheduled_at: LATER }],
     ['DELETE', '', undefined],
@@ -192,7 +192,7 @@ describe('what was sent or cancelled', () => {
 })
 
 describe('the list of messages', () => {
-  it('holds, from the start, messages of every status', async () => {
+  it('contains messages of every status from the start', async () => {
     const statuses = (await caller.rows('/v2/messages')).map(({ status }) => status)
     expect(new Set(statuses)).toEqual(new Set(['pending', 'scheduled', 'sent', 'failed', 'cancelled']))
   })

@@ -56,7 +56,7 @@ describe('a created patient', () => {
 })
 
 describe('a changed patient', () => {
-  it('loses by PUT what the body leaves out, and keeps id and creation', async () => {
+  it('loses the fields that a PUT omits, and keeps its id and creation time', async () => {
     const [old] = await caller.rows('/v2/patients')
     const { status, body } = await caller.send('PUT', `/v2/patients/${old.id}`, {
       first_name: 'A',
@@ -74,7 +74,7 @@ describe('a changed patient', () => {
     expect((await caller.send('PUT', `/v2/patients/${old.id}`, { first_name: 'A' })).status).toBe(400)
   })
 
-  it('takes by PATCH each field it names as a whole, and no other', async () => {
+  it('has each field of a PATCH replaced as a whole, and no other field', async () => {
     const { body: made } = await caller.send('POST', '/v2/patients', FULL)
     const { body } = await caller.send('PATCH', `/v2/patients/${made.id}`, {
       custom_fields: { other: 'y' },
@@ -99,7 +99,7 @@ describe('a deleted patient', () => {
     expect(await caller.rows('/v2/patients?page_size=7')).toEqual(before.filter((row) => !gone.includes(row)))
   })
 
-  it('makes a walk by pages skip a row, as in life', async () => {
+  it('makes a caller who pages through the list skip a row, as in a real service', async () => {
     const before = await caller.rows('/v2/patients')
     await caller.get('/v2/patients?page_size=10')
     emulator.control.deletePatient(before[3].id)
@@ -121,7 +121,7 @@ describe('filters', () => {
     expect(await caller.rows('/v2/patients?email=nobody@example.com')).toEqual([])
   })
 
-  it('search looks into names, e-mail, phone and external id, whatever the case', async () => {
+  it('search covers names, e-mail, phone and external id, and ignores case', async () => {
     await caller.send('POST', '/v2/patients', { ...FULL, last_name: 'Zzyzx-Quill' })
     for (const text of ['zzyzx', 'QUILL', 'x-1']) {
       expect((await caller.rows(`/v2/patients?search=${text}`)).map((one) => one.last_name)).toContain(

@@ -19,7 +19,7 @@ afterAll(() => emulator.close())
 const day = (text: string) => text.slice(0, 10)
 
 describe('the list of responses', () => {
-  it('shows each once, as it is shown by id', async () => {
+  it('shows each once, with the same content as by id', async () => {
     expect(new Set(all.map(({ id }) => id)).size).toBe(150)
     for (const one of all.filter((_, at) => at % 10 === 0)) {
       expect((await caller.get(`/v2/responses/${one.id}`)).body).toEqual(one)
@@ -56,7 +56,7 @@ describe('the list of responses', () => {
     },
   )
 
-  it('takes filters together', async () => {
+  it('combines filters', async () => {
     const one = all.find(({ is_submitted, form_id }) => is_submitted && form_id !== null)
     const query = `patient=${one.patient.id}&form=${one.form_id}&submitted_after=${day(one.submitted_at)}`
     const rows = await caller.rows(`/v2/responses?${query}`)
@@ -83,7 +83,7 @@ describe('the list of responses', () => {
     }
   })
 
-  it('finds what was changed, and no longer what was deleted, since the filter was asked first', async () => {
+  it('finds changed responses and no deleted ones when a filter is repeated', async () => {
     const emulated = await startEmulator({ port: 0, patients: 5, responses: 40 })
     try {
       const own = callerOf(emulated)
@@ -164,7 +164,7 @@ describe.each([5, 22, 23, 150])('a world of %i responses holds', (responses) => 
   })
 })
 
-describe('what a response was asked with', () => {
+describe('the wording of a response', () => {
   it('stays when the question is reworded, and when the form is deleted', async () => {
     await using emulated = await startEmulator({ port: 0, patients: 5, responses: 30 })
     const own = callerOf(emulated)
@@ -177,7 +177,7 @@ describe('what a response was asked with', () => {
     expect((await own.get(`/v2/responses/${one.id}`)).body).toEqual(one)
   })
 
-  it('shows its client as he is now, and nobody when he is gone', async () => {
+  it('shows the client’s current state, and null for a deleted client', async () => {
     await using emulated = await startEmulator({ port: 0, patients: 5, responses: 30 })
     const own = callerOf(emulated)
     const [one] = await own.rows('/v2/responses')
@@ -190,7 +190,7 @@ describe('what a response was asked with', () => {
   })
 })
 
-it('the same seed gives the same responses, messages and packet responses; another seed others', async () => {
+it('the same seed gives the same responses, messages and packet responses; another seed gives others', async () => {
   const read = async (seed: number) => {
     await using emulated = await startEmulator({ port: 0, patients: 9, responses: 70, seed })
     const own = callerOf(emulated)
@@ -205,7 +205,7 @@ it('the same seed gives the same responses, messages and packet responses; anoth
   expect(other[0]).not.toEqual(first![0])
 })
 
-it('a million responses cost no memory and any page of them is there at once', async () => {
+it('a million responses take no memory, and any page of them is available at once', async () => {
   await using great = await startEmulator({ port: 0, patients: 100_000, responses: 1_000_000, pageSize: 500 })
   const own = callerOf(great)
   const last = (await own.get('/v2/responses?page=last')).body

@@ -118,7 +118,7 @@ describe('an upload', () => {
   })
 })
 
-describe('an upload that is asked for', () => {
+describe('the progress of an upload', () => {
   it('is not found by another team, in another environment, or under an unknown id', async () => {
     const { body } = await service.post(formOf(lines(1)))
     const paths = [
@@ -173,8 +173,8 @@ describe('an upload that is asked for', () => {
   })
 })
 
-describe('an upload under way', () => {
-  it('goes on by itself with the time, and ends with the emulator', async () => {
+describe('an upload in progress', () => {
+  it('progresses with time alone, and ends with the emulator', async () => {
     const real = await startEmulator({ port: 0, patients: 0 })
     const { patients } = real.control.world()
     const { body } = await postUpload(callerOf(real), formOf(lines(100_000)))
