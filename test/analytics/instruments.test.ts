@@ -181,7 +181,7 @@ describe('a score', () => {
     ])
   })
 
-  it('goes by the concept of a question where it has one, whatever its text', async () => {
+  it('uses the concept of a question if it has one, whatever its text', async () => {
     const foreign = questionsOf('phq-2').map(({ choices }, place) => ({
       text: `Frage ${place + 1}`,
       choices,

@@ -252,7 +252,7 @@ describe('answers', () => {
     expect((await of('smoker')).map(({ boolean }) => boolean)).toEqual([true, null])
   })
 
-  it('have the choices that were offered in a view of their own, in order, also those that nobody selected', async () => {
+  it('have the offered choices in a separate view, in order, including those that nobody selected', async () => {
     const offered = `select choice, position, question_position from intake_analytics.choices
       where question_id = 'payer' order by position`
     expect(await analyst.rows(offered)).toEqual(

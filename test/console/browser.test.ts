@@ -105,7 +105,7 @@ describe.skipIf(noBrowser)(`in Chromium${reasonWithoutBrowser}`, () => {
     await reader.close()
   })
 
-  it('a page shows what changed by itself', async () => {
+  it('a page updates by itself when something changes', async () => {
     const reader = await openPage(browser, page.link('ada', 'viewer'))
     await reader.visit('/runs')
     const newest = reader.page.locator('tbody th').first()

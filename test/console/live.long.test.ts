@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { openWarehouse } from '../e2e/support/scene.ts'
 import { startConsole } from './support/console.ts'
 
-it('every open page hears of a change, ten at once at most, and none once it is logged out', async () => {
+it('every open page is notified of a change, at most ten at once, and none after a logout', async () => {
   const warehouse = await openWarehouse()
   const page = await startConsole(warehouse.url)
   const reader = await page.enter('viewer')

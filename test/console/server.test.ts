@@ -394,7 +394,7 @@ describe('pages', () => {
     expect((await reader.get('/nowhere')).status).toBe(404)
   })
 
-  it('whatever the number of teams, the overview asks the warehouse as often; Streams shows ten at once', async () => {
+  it('the overview sends as many queries for any number of teams; Streams shows ten teams at once', async () => {
     await using session = await openSession({ url: empty.url, purpose: 'overview' })
     const options = { maxAgeHours: 26, webhookChecks: openWebhookChecks({ inboxDays: 30 }) }
     const send = session.client.query.bind(session.client) as (...words: unknown[]) => unknown
@@ -458,7 +458,7 @@ describe('pages', () => {
     await scene.query(`delete from intake_ops.dead_letters where record_id = 'shared'`)
   })
 
-  it('a healthy warehouse: fresh, proved equal, needs nobody', async () => {
+  it('a healthy warehouse: fresh, proved equal, needs no attention', async () => {
     const checks = async () => [
       { name: 'disk', status: 'warning' as const, detail: 'nearly full', hint: 'free space' },
     ]

@@ -92,7 +92,7 @@ it('a dry run needs a person as soon as one stream of one team has a record that
   await twins.done([4], ...dry)
 })
 
-it('status shows the newest run of each stream, whatever the earlier ones came to', async () => {
+it('status shows the newest run of each stream, however earlier ones ended', async () => {
   const { service } = twins.north
   const shown = async () => {
     const { streams } = JSON.parse(await twins.done([0], 'status', '--json')) as {

@@ -89,7 +89,7 @@ test('accepts names that cannot change, and nothing else with their words', () =
   ])
 })
 
-test('finds words in identifiers, and phrases that go on in the next line of a comment', () => {
+test('finds words in identifiers, and phrases that continue on the next line of a comment', () => {
   const source = '/**\n * An event that was set\n * aside.\n */\nconst isHeld = told_once.heldRow\n'
   expect(checkFiles({ 'planted.ts': source }).lines.slice(0, -1)).toEqual([
     expect.stringMatching(/planted\.ts:2: "set aside"/),

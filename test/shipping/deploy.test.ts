@@ -41,7 +41,7 @@ describe('systemd', () => {
         expect([variable, value]).toEqual([expect.stringMatching(/_FILE$/), `%d/${value.slice(3)}`])
   })
 
-  test.each(services)('%s may do nothing that it need not, and has time to end', (name) => {
+  test.each(services)('%s has no privilege that it does not need, and has time to end', (name) => {
     const settings = new Map(settingsOf(name))
     for (const yes of [
       'DynamicUser',

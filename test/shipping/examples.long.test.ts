@@ -124,7 +124,7 @@ it('patients.ts prints the patients of a state, and one sentence where the crede
   ).toBe(2)
 })
 
-it('follow-changes.ts prints each change once, and goes on after the last', async () => {
+it('follow-changes.ts prints each change once, and continues after the last', async () => {
   const reader = await makeLogin(scene.url, 'intake_analyst')
   const teams = await query<{ name: string }>(scene.url, 'select name from intake.teams order by 1')
   for (const { name } of teams) await runCommand(['access', 'grant', reader.name, name], scene.env)

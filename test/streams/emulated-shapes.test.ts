@@ -61,7 +61,7 @@ beforeAll(async () => {
 
 afterAll(() => plain.close())
 
-test('the world holds every part that a response may have, and nothing that is not understood', () => {
+test('the world contains every part that a response can have, and no unknown part', () => {
   const tables = tablesOf(responses, byDefault.get(responses)!, [])
   for (const child of responses.children) expect(tables[child.table]?.length, child.table).toBeGreaterThan(5)
   expect(tables.not_understood).toEqual([])

@@ -4,7 +4,7 @@ import { webhookConfigs } from '../../src/streams/webhook-configs.ts'
 
 const cleansed = (input: unknown) => webhookConfigs.cleanse!(input)
 
-test('a configuration loses its secrets, wherever they stand and however they are named', () => {
+test('a configuration loses its secrets, wherever they are and whatever their names', () => {
   const secret = 'whsec-canary'
   const config = {
     id: 'w',

@@ -17,7 +17,7 @@ const ended = (stdout: string, stderr = ''): Ended => ({
   ...{ code: 0, signal: null, stdout, stderr, output: stdout + stderr, seconds: 0 },
 })
 
-test('a patient or a response in a log is seen, whatever else the line holds', () => {
+test('a patient or a response in a log is found, whatever else the line contains', () => {
   const world = emulator.control.world()
   const everybody = Array.from({ length: 60 }, (_, at) => JSON.stringify(world.patients.at(at)))
   const answers = Array.from({ length: 60 }, (_, at) => JSON.stringify(world.responses.at(at)))

@@ -8,7 +8,7 @@ const ENV = {
 }
 
 describe('the service that the conformance suite asks', () => {
-  it('is never a real one under npm test, whatever the environment holds', () => {
+  it('is never a real one under npm test, whatever the environment contains', () => {
     expect(real).toBeUndefined()
     expect(realService(false, ENV)).toBeUndefined()
   })

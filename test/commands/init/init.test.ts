@@ -51,7 +51,7 @@ describe('init', () => {
     expect(existsSync(file)).toBe(false)
   })
 
-  it('tries the service, prepares the warehouse, and writes a file of its owner with which commands work', async () => {
+  it('tests the service, prepares the warehouse, and writes a private settings file that commands read', async () => {
     const file = newFile()
     const { code, stdout, output } = await init(['--file', file, '--json'], scene.env)
     expect(code).toBe(0)
@@ -105,7 +105,7 @@ describe('init', () => {
     const named = () => join(makeFolder('init-json-', folder), 'intake-sync.json')
     const readJson = (file: string) => JSON.parse(readFileSync(file, 'utf8'))
 
-    it('writes JSON of its owner, checked by the schema next to it, with which commands work', async () => {
+    it('writes a private JSON file, checked by the schema next to it, that commands read', async () => {
       const file = named()
       const secretFile = join(folder, 'secret')
       writeFileSync(secretFile, `${secret}\n`)
@@ -434,7 +434,7 @@ describe('at a terminal', () => {
     return { ended, stdout, said: stripVTControlCharacters(said), asked: at }
   }
 
-  it('asks for what is missing, again for credentials that are refused, and never shows a secret', async () => {
+  it('asks for missing settings, asks again for refused credentials, and never shows a secret', async () => {
     const file = newFile()
     const { INTAKE_BASE_URL, INTAKE_API_KEY } = scene.env
     const { ended, stdout, said, asked } = await converse(

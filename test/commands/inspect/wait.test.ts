@@ -120,7 +120,7 @@ describe('wait', () => {
     expect(await wait(['responses', 'any', '--since', T])).toMatchObject({ code: 1, reached: false })
   })
 
-  it('since may be how long ago, and is now by default; what cannot be read is exit code 2', async () => {
+  it('--since can be a duration before now, and is now by default; an invalid value is exit code 2', async () => {
     await store('patients', 'p1', new Date(Date.now() - 60_000).toISOString())
     expect(await wait(['patients', 'p1', '--since', '2h'])).toMatchObject({ code: 0 })
     expect(await wait(['patients', 'p1', '--since', '20s'])).toMatchObject({ code: 1 })

@@ -46,7 +46,7 @@ it('serve --console serves it too, and prints where', async () => {
   expect((await running.ended).code).toBe(0)
 })
 
-it('refuses a port that is none, and a database that is behind', async () => {
+it('refuses an invalid port, and a database that is behind', async () => {
   const wrong = await runCommand(['console', '--port', '70000'], { DATABASE_URL: warehouse.url })
   expect(wrong.code).toBe(2)
   expect(wrong.stderr).toContain('Use a port from 0 to 65535.')

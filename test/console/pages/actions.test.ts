@@ -170,7 +170,7 @@ it('a verification finds a tampered row, shows its id and columns, and repairs i
   ])
 })
 
-it('a verification has a receipt: a page to print, and a signed file that is found out when it was changed', async () => {
+it('a verification has a receipt: a page to print, and a signed file in which a change is detected', async () => {
   const [newest] = await scene.query<{ run_id: number; hash: string }>(
     `select run_id::int as run_id, source_hash as hash from intake_ops.verifications where stream = 'patients'
      order by run_id desc limit 1`,
@@ -289,7 +289,7 @@ function decisionIn(restore: string): string {
   return `${JSON.stringify([team, form, question])} ${visibility}\n`
 }
 
-it('questions are decided on, many at once, and as they were again', async () => {
+it('decisions on many questions at once are made, and undone', async () => {
   const shown = async () =>
     Object.fromEntries(
       (

@@ -117,7 +117,7 @@ describe('an expired day', () => {
     expect((await keepInboxDays(url, { days: 5, now })).dropped).toBe(2)
   })
 
-  it('is left for the next time while a session reads it, and storing goes on meanwhile', async () => {
+  it('is left for the next time while a session reads it, and storing continues meanwhile', async () => {
     await using database = await createTestDatabase()
     const { url } = database
     const now = new Date()

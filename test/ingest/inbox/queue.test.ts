@@ -69,7 +69,7 @@ it('an event fails at its deadline, queued or in a statement, and no earlier', a
   expect([queue.size, queue.length, take(9, 1_000)]).toEqual([1, 1, 'c'])
 })
 
-it('when all that are queued fail, those in a statement go on', async () => {
+it('when all queued events fail, those in a statement continue', async () => {
   const { queue, ended } = queueOf(50, 50)
   const [first] = queue.take(1, 1_000)
   queue.failQueued(REASON)

@@ -98,7 +98,7 @@ test('rows that name the patient by external id, or by name and address, are rem
   expect(await bytes()).not.toMatch(/EHR-1|another number|another spelling/)
 })
 
-test('rows without a name or an address are of nobody, whatever the patient leaves empty', async () => {
+test('rows without a name or an address belong to no patient, even one whose own are empty', async () => {
   await patient('p-1', { first_name: '', last_name: 'Lee', email: '' })
   await load('17,,Lee,,,,False,another Lee\np-1,,Lee,,,,False,own')
   expect(await erased('p-1')).toMatchObject({ exportRows: 1 })

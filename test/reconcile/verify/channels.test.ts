@@ -133,7 +133,7 @@ describe('when an export has different content', () => {
   })
 })
 
-it('a difference that only one of the two readings shows is none', async () => {
+it('a difference that only one of the two readings shows does not count', async () => {
   const [first, second] = [await someCell(), await someCell(1)]
   const times = { first: 0, second: 0 }
   const origin = await startProxy((text, { method }) => {
