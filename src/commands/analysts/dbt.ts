@@ -22,7 +22,7 @@ export function dbtCommand(context: Context): Command {
 const HELP = `
 The package has sources with freshness, staging models, marts, tests of keys
 and links, an exposure and metrics, described as the views are. It needs dbt
-1.9 or later with its Postgres adapter, and a login with the role
+1.10.8 or later with its Postgres adapter, and a login with the role
 intake_analyst.`
 
 async function run(context: Context, folder: string, { json }: { readonly json?: true }): Promise<void> {

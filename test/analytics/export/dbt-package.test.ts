@@ -243,3 +243,8 @@ test('a folder with anything in it is refused', async () => {
   expect([code, stderr]).toEqual([2, expect.stringContaining('the folder is not empty')])
   expect(readdirSync(taken)).toEqual(['mine'])
 })
+
+test('the help names the version of dbt that the package requires', async () => {
+  const required = parse(files.get('dbt_project.yml')!)['require-dbt-version'].slice(2)
+  expect((await runCommand(['dbt', 'init', '--help'], {})).stdout).toContain(`${required} or later`)
+})
