@@ -154,8 +154,14 @@ describe('docker-compose.yml', () => {
   })
 
   test('a serving container has a health check at its own address, and time to end', () => {
-    const serving = services.filter(([, { command }]) => command?.[0] === 'serve')
-    expect(serving.map(([name]) => name)).toEqual(['ingester', 'ingester-2', 'nightly', 'rehearsal-ingester'])
+    const serving = services.filter(([, { command }]) => /^(?:serve|work)$/.test(command?.[0] ?? ''))
+    expect(serving.map(([name]) => name)).toEqual([
+      'ingester',
+      'ingester-2',
+      'worker',
+      'nightly',
+      'rehearsal-ingester',
+    ])
     for (const [name, service] of serving) {
       const { test: probe } = service.healthcheck as { test: readonly string[] }
       expect([name, probe.slice(0, 3)]).toEqual([name, ['CMD', 'node', '-e']])
@@ -166,7 +172,7 @@ describe('docker-compose.yml', () => {
     const off = serving
       .filter(([, each]) => each.profiles === undefined)
       .flatMap(([, { command }]) => command!.slice(1))
-    expect(off.toSorted()).toEqual(['--no-drain', '--no-ingest', '--no-schedule'])
+    expect(off.toSorted()).toEqual(['--no-drain', '--no-ingest', '--no-schedule', '--no-work'])
   })
 
   test('a container that runs to its end has no health check, and is not restarted', () => {

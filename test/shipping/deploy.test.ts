@@ -304,6 +304,28 @@ describe('kubernetes-scale', () => {
     for (const { metadata } of added) expect(metadata.labels['app.kubernetes.io/name']).toBe('intake-sync')
   })
 
+  test('runs workers as safely as ingesters, with probes that they answer', async () => {
+    const [ingester, worker] = ['ingester', 'worker'].map((name) =>
+      deployments.find(({ metadata }) => metadata.name === `intake-sync-${name}`),
+    )
+    const [like, pod] = [ingester, worker].map(({ spec }) => spec.template.spec)
+    const [container] = pod.containers
+    await expectCommand(container.args)
+    expectVariables(container.env.map(({ name }: Manifest) => name))
+    for (const same of ['securityContext', 'automountServiceAccountToken', 'terminationGracePeriodSeconds'])
+      expect([same, pod[same]]).toEqual([same, like[same]])
+    for (const same of ['image', 'envFrom', 'securityContext', 'resources', 'volumeMounts'])
+      expect([same, container[same]]).toEqual([same, like.containers[0][same]])
+    // All but the login of the owner.
+    expect(pod.volumes).toEqual(like.volumes.filter(({ name }: Manifest) => name !== 'owner'))
+    expect(container.readinessProbe.httpGet).toEqual({ path: '/readyz?part=work', port: 'admin' })
+    expect(container.livenessProbe.httpGet).toEqual({ path: '/healthz', port: 'admin' })
+    const budget = added.find(({ kind }) => kind === 'PodDisruptionBudget')
+    for (const { selector } of [worker.spec, budget.spec])
+      expect(worker.spec.template.metadata.labels).toMatchObject(selector.matchLabels)
+    expect(worker.spec.replicas).toBeGreaterThan(budget.spec.minAvailable)
+  })
+
   test('scales deployments that exist, never below what their disruption budget keeps', () => {
     const scalers = added.filter(({ kind }) => kind === 'HorizontalPodAutoscaler')
     expect(scalers.length).toBeGreaterThan(0)
