@@ -98,9 +98,14 @@ export function supersedes(a: Envelope, b: Envelope, stampsDecide = false): bool
   return (a.content?.hash ?? '') > (b.content?.hash ?? '')
 }
 
-/** True when the records' own stamps say that `loser` is the later state (law 2): only the service can decide. */
+/**
+ * True when the records' own stamps say that `loser` is the later state (law 2): only the service can decide. A record that
+ * was updated and deleted at one moment is gone since.
+ */
 export function stampsDisagree(winner: Envelope, loser: Envelope): boolean {
-  return winner.updatedAt !== null && loser.updatedAt !== null && loser.updatedAt > winner.updatedAt
+  if (winner.updatedAt === null || loser.updatedAt === null) return false
+  const isUndone = loser.content === null && winner.content !== null
+  return isUndone ? loser.updatedAt >= winner.updatedAt : loser.updatedAt > winner.updatedAt
 }
 
 /** The same state with a version above the stored one: a decision of a person or of the service overrides any times. */

@@ -72,6 +72,19 @@ describe('stamps that disagree with versions', () => {
     updatedAt,
     content: null,
   })
+  const record = (updatedAt: Instant | null): Envelope => ({
+    ...state(updatedAt),
+    content: { payload: {}, text: '{}', asReceived: null, hash: 'h', problems: [] },
+  })
+
+  test('a record that was updated and deleted at one moment is gone since', () => {
+    expect(stampsDisagree(record(at(2)), state(at(2)))).toBe(true)
+    expect(stampsDisagree(state(at(2)), record(at(2)))).toBe(false)
+    expect(stampsDisagree(record(at(2)), record(at(2)))).toBe(false)
+    expect(stampsDisagree(record(at(3)), state(at(2)))).toBe(false)
+    expect(stampsDisagree(record(null), state(at(2)))).toBe(false)
+  })
+
   test.each<[string, Instant | null, Instant | null, boolean]>([
     ['the loser was updated later', at(1), at(2), true],
     ['the loser was updated at the same moment', at(2), at(2), false],

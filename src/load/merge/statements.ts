@@ -136,7 +136,10 @@ function supersedes(side: string, byStamps: boolean): RawBuilder<unknown> {
 }
 
 /** Within the merge, `incoming` is the staged record and `current` the stored one, locked. */
-const UPDATED_LATER = sql`current.updated_at > incoming.updated_at`
+/** A record that was updated and deleted at one moment is gone since. */
+const UPDATED_LATER = sql`
+      current.updated_at > incoming.updated_at
+      or current.deleted and not incoming.deleted and current.updated_at = incoming.updated_at`
 
 const AT_ONE_TIME = sql`
       current.version = incoming.version

@@ -144,6 +144,13 @@ describe('a conflict', () => {
       true,
     ],
     [
+      'an event that undoes a deletion made at the moment of the update',
+      EVENTS,
+      { seen: 20, gone: true },
+      { ...NEW, updated: 20 },
+      true,
+    ],
+    [
       'an event that undoes a deletion made before the update',
       EVENTS,
       { seen: 20, gone: true },
