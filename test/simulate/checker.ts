@@ -159,8 +159,8 @@ export function openChecker(options: CheckerOptions): Checker {
       const [, , name, id] = path.split('/')
       const stream = streams.find((each) => each === name)
       if (stream === undefined || (stream === 'responses' && hasPackets)) continue
-      // A request for the rest of a partial record proves no delete.
-      if (sender.partial.has(keyOf(stream, id!))) continue
+      // A request for the rest of a partial record proves no delete, nor does one that a failed one left.
+      if (sender.partial.has(keyOf(stream, id!)) || heard.failed.has(path)) continue
       if (newest.get(keyOf(stream, id!))?.deleted !== true)
         note(`${when}: ${stream} ${id} is not there, as the service answered, and is not stored as deleted`)
     }

@@ -28,6 +28,8 @@ export interface Heard {
   answers: number
   /** Paths of records that a `serve` fetched and did not find. */
   readonly gone: Set<string>
+  /** Paths that a run requested without an answer: it requests such a record again later, which proves no delete. */
+  readonly failed: Set<string>
 }
 
 /** Mostly late answers: their content may be outdated. */
@@ -62,6 +64,8 @@ export function openNetwork(options: NetworkOptions, actor: Actor): Wire {
       const faults = options.isCutOff() ? OUTAGE : FAULTS
       const fault = choice.chance(options.faultiness()) ? choice.one(faults) : null
       if (fault !== null) scheduler.note(`${name}GET ${target}: ${fault}`)
+      if (fault !== null && fault !== 'slow' && actor.name.startsWith('backfill'))
+        options.heard.failed.add(target)
       const back = (label: string, action: () => void) =>
         scheduler.call(actor, `${name}GET ${target} ${label}`, async () => end(action))
       const lost = () =>

@@ -171,7 +171,7 @@ function openSource(team: Team, place: number, { seed, plan, choice, scheduler, 
     ...{ pageSize: plan.servicePage, skewMicros: plan.skewMicros },
   })
   const history = openHistory(service, plan.streams)
-  const heard: Heard = { answers: 0, gone: new Set() }
+  const heard: Heard = { answers: 0, gone: new Set(), failed: new Set() }
   const isCutOff = () => at().phase === 'chaos' && at().weather === 'cut off'
   const faultiness = () => (isCutOff() ? 1 : isRough(at()) ? plan.networkFaults : 0)
   const name = plan.teams === 1 ? '' : `team ${place + 1} `
