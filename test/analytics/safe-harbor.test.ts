@@ -315,11 +315,16 @@ describe('a researcher', () => {
   it('has a code for each record, the same in every view, which no analyst has', async () => {
     const ids = (await columns()).filter(({ name }) => name === 'patient' || /_id$/.test(name))
     expect(ids.length).toBeGreaterThan(25)
-    for (const { view, name } of ids.filter(({ name }) => name !== 'team_id')) {
+    const codes = ids.filter(({ name }) => name !== 'team_id')
+    for (const view of new Set(codes.map((code) => code.view))) {
+      const own = codes.filter((code) => code.view === view)
+      const pairs = own.map(({ name }) => `('${name}', ${name})`)
+      // Each view is read once: that takes longer than to look at one of its columns.
       const odd = await researcher.rows(
-        `select ${name} from intake_safe_harbor.${view} where ${name} !~ '^[0-9a-f]{32}$'`,
+        `select name, code from intake_safe_harbor.${view} cross join lateral (values ${pairs.join(', ')}) as codes (name, code)
+         where code !~ '^[0-9a-f]{32}$'`,
       )
-      expect(odd, `${view}.${name}`).toEqual([])
+      expect(odd, view).toEqual([])
     }
     const [joined] = await researcher.rows(
       `select count(*)::int as rows, count(distinct patient)::int as patients from intake_safe_harbor.patients
