@@ -23,7 +23,7 @@ import { matchQuestions } from '../load/exports/file-problems.ts'
 import type { OpenLoaders } from '../load/merge/loaders.ts'
 import { openRunProgress } from '../load/run-progress.ts'
 import { recordStream } from '../load/runs.ts'
-import { insertRun, settlePending, storeEnd } from '../load/slice.ts'
+import { insertRun, NOTHING, settlePending, storeEnd } from '../load/slice.ts'
 import { noteEnvironment } from '../load/teams.ts'
 import { STREAMS } from '../streams/catalogue.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
@@ -37,6 +37,9 @@ import {
   type TeamSource,
 } from './backfill-options.ts'
 import { runStream } from './run-stream.ts'
+
+/** After so many workers that ended with it, a slice is given up: it may be what ends them. */
+const MAX_TAKEOVERS = 10
 
 export interface PlannedRun {
   readonly runId: string
@@ -111,6 +114,17 @@ export async function executeStream(
   const { runId, taken, spec } = claimed
   const { teamId } = taken
   const stream = STREAMS.find(({ name }) => name === claimed.stream)!
+  const key = { runId, teamId, stream: stream.name }
+  if (claimed.takeovers > MAX_TAKEOVERS) {
+    const note = `${claimed.takeovers} workers ended while they read it: see their logs, and their memory`
+    const report = { ...NOTHING, status: 'failed' as const, note }
+    return await turn(({ db }) =>
+      db.transaction().execute(async (transaction) => {
+        await settleClaimed(transaction, claimed, 'done', report)
+        await recordStream(transaction, key, report)
+      }),
+    )
+  }
   using cancellation = await turn((session) => openCancellation(session, { url, runId, signal }))
   const teams = [{ name: claimed.team, teamId }]
   await using progress = openRunProgress({ url, runId, teams, clock, logger, isShared: true })
@@ -135,7 +149,7 @@ export async function executeStream(
   await turn(({ db }) =>
     db.transaction().execute(async (transaction) => {
       await settleClaimed(transaction, claimed, canceled ? 'canceled' : 'done', report)
-      await recordStream(transaction, { runId, teamId, stream: stream.name }, report)
+      await recordStream(transaction, key, report)
       const { environment } = team.client
       if (environment !== null) await noteEnvironment(transaction, teamId, environment)
       if (canceled) {

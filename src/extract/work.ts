@@ -8,15 +8,13 @@
  * has not finished.
  */
 import { randomBytes } from 'node:crypto'
-import { hostname } from 'node:os'
 import PQueue from 'p-queue'
 import { openNotifier } from '../core/clock.ts'
-import { beat, type ClaimedSlice, claimSlices, releaseLost } from '../load/claims.ts'
+import { beat, type ClaimedSlice, claimSlices, openWorkSession, releaseLost } from '../load/claims.ts'
 import { type OpenLoaders, openLoaders } from '../load/merge/loaders.ts'
 import { CHANNEL } from '../load/slice.ts'
 import { STREAMS } from '../streams/catalogue.ts'
-import { openSession, type Session } from '../warehouse/connect.ts'
-import { lockForSession } from '../warehouse/locks.ts'
+import type { Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { TeamSource } from './backfill-options.ts'
 import { closeRun, type ExecuteOptions, executeStream, type Turn } from './slices.ts'
@@ -41,8 +39,8 @@ export const SLICES_AT_ONCE = 8
 const EVERY_MS = 1_000
 /** A statement that takes longer has lost the warehouse. */
 const LIMIT_MS = 10_000
-/** The session waits less for a lock than a worker may be silent. */
-const LOCK_TIMEOUT_MS = 3_000
+/** Microseconds between two rounds after which Postgres, or this process, has stood still: others had no chance either. */
+const KEPT_WAITING = 4_000_000
 /** Loading connections: more batches than cores only wait for each other. */
 const LOADERS = 8
 
@@ -69,6 +67,8 @@ export function openWorker(options: WorkOptions): Worker {
   /** Slices of former lives end too, and store nothing. */
   const busy = new Set<Promise<void>>()
   let lost: string | null = 'has not begun'
+  /** When Postgres last answered, on our clock. */
+  let roundAt = Number.NEGATIVE_INFINITY
 
   async function run(): Promise<void> {
     while (!isClosing || busy.size > 0) {
@@ -95,7 +95,8 @@ export function openWorker(options: WorkOptions): Worker {
         for (const [id, stop] of inHand)
           if (!still.has(id)) stop.abort(new Error('another worker has the slice'))
       }
-      await releaseLost(db)
+      await releaseLost(db, clock.now() - roundAt < KEPT_WAITING)
+      roundAt = clock.now()
       const most = concurrency - inHand.size
       if (isClosing || most <= 0) return
       for (const claimed of await claimSlices(db, { owner, teams: names, streams, most }))
@@ -144,8 +145,7 @@ export function openWorker(options: WorkOptions): Worker {
 
   async function openLife(): Promise<Life> {
     const worker = randomBytes(4).toString('hex')
-    const owner = `${hostname()}:${process.pid}:${worker}`
-    const session = await openSession({ url, purpose: 'work', lockTimeoutMs: LOCK_TIMEOUT_MS, worker })
+    const { session, owner } = await openWorkSession(url, worker)
     const turns = new PQueue({ concurrency: 1 })
     const opened: Life = {
       session,
@@ -165,13 +165,6 @@ export function openWorker(options: WorkOptions): Worker {
     session.client.on('notification', ({ channel }) => {
       if (channel === CHANNEL) notifier.notify()
     })
-    try {
-      await lockForSession(session.db, 'worker', owner)
-      await session.client.query(`listen ${CHANNEL}`)
-    } catch (error) {
-      await session.close()
-      throw error
-    }
     return opened
   }
 

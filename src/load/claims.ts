@@ -4,12 +4,15 @@
  * Invariant: a slice has one worker at a time, and the epoch of its checkpoint. Both epochs are raised when the slice is
  * claimed and when it is taken away, so that a worker that was paused can neither load a batch nor settle.
  */
+import { hostname } from 'node:os'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../core/envelope.ts'
-import { isLocked, lockAlone } from '../warehouse/locks.ts'
+import { openSession } from '../warehouse/connect.ts'
+import { isLocked, lockAlone, lockForSession } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import {
   assertOwned,
+  CHANNEL,
   lostSlice,
   SPEC_VERSION,
   type StreamSpec,
@@ -19,8 +22,28 @@ import {
 
 /** Slices of a team that are claimed at once, by all workers together. */
 const CLAIMED_PER_TEAM = 4
+/** The session of a worker waits less for a lock than the worker may be silent, … */
+const LOCK_TIMEOUT_MS = 3_000
+/** … and is ended when the worker stops in the middle of a claim, for which the others wait. */
+const IDLE_MS = 8_000
 /** A worker that did not say for so long that it executes its slices has lost them, although it holds its lock. */
 const SILENT_SECONDS = 14
+
+/** The session on which a worker claims and settles, with the lock that is its sign of life. `worker` has eight digits. */
+export async function openWorkSession(url: string, worker: string, idleMs = IDLE_MS) {
+  const owner = `${hostname()}:${process.pid}:${worker}`
+  const planner = [`idle_in_transaction_session_timeout=${idleMs}`]
+  const lockTimeoutMs = LOCK_TIMEOUT_MS
+  const session = await openSession({ url, purpose: 'work', lockTimeoutMs, worker, planner })
+  try {
+    await lockForSession(session.db, 'worker', owner)
+    await session.client.query(`listen ${CHANNEL}`)
+    return { session, owner }
+  } catch (error) {
+    await session.close()
+    throw error
+  }
+}
 
 interface Claim {
   readonly sliceId: string
@@ -75,6 +98,11 @@ export async function claimSlices(
   db: Kysely<Warehouse>,
   { owner, teams, streams, most }: Claiming,
 ): Promise<readonly ClaimedSlice[]> {
+  const { rows: pending } = await sql`select from intake_ops.slices where state = 'pending' limit 1`.execute(
+    db,
+  )
+  // Whoever has nothing to claim delays nobody who has.
+  if (pending.length === 0) return []
   const isOpen = sql`slice.state = 'pending' and (slice.spec ->> 'version')::int <= ${SPEC_VERSION}`
   const { rows } = await db.transaction().execute(async (transaction) => {
     await lockAlone(transaction, 'claims', 'claims')
@@ -170,16 +198,20 @@ export async function release(db: Kysely<Warehouse>, claimed: ClaimedSlice): Pro
 
 /**
  * Takes the slices of workers that ended, or have not answered for long; a stopped worker's sessions are ended, which
- * frees the rows that it has locked.
+ * frees the rows that it has locked. `judgeSilence` is false for a caller that Postgres itself has kept waiting: then all
+ * workers are silent.
  */
-export async function releaseLost(db: Kysely<Warehouse>): Promise<number> {
-  const isSilent = sql<boolean>`state = 'claimed' and heartbeat_at < now() - ${SILENT_SECONDS} * interval '1 second'`
-  await sql`
+export async function releaseLost(db: Kysely<Warehouse>, judgeSilence = true): Promise<number> {
+  const isSilent = judgeSilence
+    ? sql<boolean>`state = 'claimed' and heartbeat_at < now() - ${SILENT_SECONDS} * interval '1 second'`
+    : sql<boolean>`false`
+  if (judgeSilence)
+    await sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and usename = session_user and application_name like 'intake-sync % worker ________'
       and right(application_name, 8) in (select right(owner, 8) from intake_ops.slices where ${isSilent})`.execute(
-    db,
-  )
+      db,
+    )
   return await takeAway(
     db,
     sql<boolean>`state = 'claimed' and (${isSilent} or owner in (

@@ -207,7 +207,8 @@ export async function settlePending(
   )
 }
 
-const NOTHING = {
+/** The figures of a stream that was not read. */
+export const NOTHING = {
   ...{ requests: 0, throttled: 0, fetched: 0, changed: 0, unchanged: 0, deleted: 0, erased: 0 },
   ...{ deadLetters: 0, problems: 0, seconds: 0 },
 }

@@ -157,7 +157,7 @@ describe('a detached run', () => {
     expect((await ended(next)).status).toBe('succeeded')
   })
 
-  it('loses nothing when a worker is killed: another takes its slices over within five seconds', async () => {
+  it('loses nothing when a worker is killed: another takes its slices over, and does not wait until they are silent', async () => {
     for (const emulator of twins) emulator.control.setFaults('slow=1:60000')
     const run = await plan('--full')
     const victim = await startWorker()
@@ -165,17 +165,19 @@ describe('a detached run', () => {
     const before = await claimed(run)
     const peer = await startWorker()
     victim.kill('SIGKILL')
-    const killed = performance.now()
+    await victim.ended
+    // So that only its lock can say that it is gone.
+    await rows(
+      `update intake_ops.slices set heartbeat_at = now() + interval '1 hour' where run_id = $1 and owner = $2
+         and state = 'claimed'`,
+      [run, before[0]!.owner],
+    )
     await expect
-      .poll(
-        async () => {
-          const now = await claimed(run)
-          return now.filter(({ owner, takeovers }) => owner !== before[0]!.owner && takeovers === 1).length
-        },
-        { timeout: 10_000, interval: 50 },
-      )
+      .poll(async () => {
+        const now = await claimed(run)
+        return now.filter(({ owner, takeovers }) => owner !== before[0]!.owner && takeovers === 1).length
+      })
       .toBeGreaterThan(0)
-    expect(performance.now() - killed).toBeLessThan(5_000)
     for (const emulator of twins) emulator.control.setFaults('')
     peer.kill('SIGTERM')
     expect((await peer.ended).code).toBe(0)
@@ -191,9 +193,7 @@ describe('a detached run', () => {
     await locker.query('lock table intake_ops.classifications in access exclusive mode')
     const run = await plan('--streams', 'webhook_configs', '--team', 'b.0')
     const victim = await startWorker()
-    await expect
-      .poll(async () => (await claimed(run)).map(({ stream }) => stream), { timeout: 10_000 })
-      .toEqual([''])
+    await expect.poll(async () => (await claimed(run)).map(({ stream }) => stream)).toEqual([''])
     victim.kill('SIGKILL')
     await victim.ended
     await locker.query('rollback')
@@ -206,17 +206,23 @@ describe('a detached run', () => {
     ])
   })
 
-  it('ends as failed where the service refuses the credentials, and the other teams are loaded', async () => {
+  it('ends as failed where the service refuses the credentials, or a stream ends each worker; the others are loaded', async () => {
     const [first, ...others] = members.map(({ name, baseUrl, apiKey, apiSecret }) => ({
       ...{ name, baseUrl, apiKey, apiSecret },
     }))
     const wrong = { ...env, ...configOf([{ ...first!, apiSecret: 'wrong' }, ...others]) }
     const run = await plan()
+    await rows(
+      `update intake_ops.slices set takeovers = 11 where run_id = $1 and stream = 'forms'
+         and team_id = (select team_id from intake.teams where name = 'b.0')`,
+      [run],
+    )
     const worker = startCli(['work'], wrong)
     working.push(worker)
     const { status, error } = await ended(run)
     expect(status).toBe('failed')
-    expect(error).not.toMatch(/^a\.1|^b\.0/m)
+    expect(error).not.toMatch(/^a\.1/m)
+    expect(error).toContain('b.0/forms: 11 workers ended while they read it')
     const outcomes = await rows<{ team: string; status: string; streams: number }>(
       `select team.name as team, status, count(*)::int as streams from intake_ops.run_streams join intake.teams team using (team_id)
        where run_id = $1 group by 1, 2 order by 1, 2`,
@@ -225,7 +231,8 @@ describe('a detached run', () => {
     expect(outcomes).toEqual([
       { team: 'a.0', status: 'failed', streams: STREAMS.length },
       { team: 'a.1', status: 'succeeded', streams: STREAMS.length },
-      { team: 'b.0', status: 'succeeded', streams: STREAMS.length },
+      { team: 'b.0', status: 'failed', streams: 1 },
+      { team: 'b.0', status: 'succeeded', streams: STREAMS.length - 1 },
     ])
   })
 })

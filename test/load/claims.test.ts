@@ -5,6 +5,7 @@ import {
   beat,
   type ClaimedSlice,
   claimSlices,
+  openWorkSession,
   release,
   releaseLost,
   settleClaimed,
@@ -13,7 +14,7 @@ import { assertOwned, insertRun, settleSlice } from '../../src/load/slice.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { STREAMS } from '../../src/streams/catalogue.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
-import { lockForSession } from '../../src/warehouse/locks.ts'
+import { lockAlone, lockForSession } from '../../src/warehouse/locks.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { rowsOf } from './loading.ts'
 
@@ -150,4 +151,39 @@ describe('a worker that lost its slice', () => {
     await Promise.all([silent.close(), loading.close()])
     expect((await claim(two, 1)).map(({ sliceId }) => sliceId)).toEqual([mine!.sliceId])
   })
+})
+
+describe('a worker that stops in the middle of a claim', () => {
+  it('delays the others no longer than its session may be idle in a transaction', async () => {
+    await plan(1)
+    const { session: stopped } = await openWorkSession(database.url, 'eeeeeeee', 200)
+    await stopped.client.query('begin')
+    await lockAlone(stopped.db, 'claims', 'claims')
+    expect((await claim(two, 1)).map(nameOf)).toEqual(['large'])
+    await expect(stopped.client.query('select 1')).rejects.toThrow()
+    await stopped.close()
+  })
+
+  it('has a session that ends before the others call it silent', async () => {
+    const { session, owner } = await openWorkSession(database.url, 'ffffffff')
+    const [setting] = await rowsOf<{ idle: string }>(
+      session,
+      `select current_setting('idle_in_transaction_session_timeout') as idle`,
+    )
+    expect(setting!.idle).toBe('8s')
+    expect(owner).toMatch(/:ffffffff$/)
+    await session.close()
+  })
+})
+
+it('a caller that Postgres kept waiting calls no worker silent', async () => {
+  await plan(1)
+  await claim(one, 1)
+  await rowsOf(
+    two,
+    `update intake_ops.slices set heartbeat_at = now() - interval '15 seconds' where state = 'claimed'`,
+  )
+  expect(await releaseLost(two.db, false)).toBe(0)
+  expect((await beat(one.db, 'host:1:aaaaaaaa')).size).toBe(1)
+  expect(await releaseLost(two.db)).toBe(0)
 })
