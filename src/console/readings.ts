@@ -10,7 +10,7 @@ import type { Check } from '../operate/doctor/check.ts'
 import { type Run, readRuns } from '../operate/health/runs.ts'
 import { readStatus, type Status } from '../operate/health/status.ts'
 import { openWebhookChecks } from '../operate/health/webhook-checks.ts'
-import type { Glances } from '../warehouse/glance.ts'
+import type { BoundedQueries } from '../warehouse/bounded-queries.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { readOverview, type TeamOverview } from './pages/overview.ts'
 import { readHistory, type StreamHistory } from './pages/streams.ts'
@@ -57,7 +57,7 @@ export interface ReadingsOptions {
   readonly inboxDays: number
   readonly maxAgeHours: number
   readonly checks: (signal: AbortSignal) => Promise<readonly Check[]>
-  readonly glances: Glances
+  readonly bounded: BoundedQueries
   readonly clock: Clock
 }
 
@@ -66,9 +66,9 @@ export const RUNS = 50
 const LOOK_MS = 25_000
 
 export function openReadings(options: ReadingsOptions): Readings {
-  const { url, inboxDays, maxAgeHours, glances, clock } = options
+  const { url, inboxDays, maxAgeHours, bounded, clock } = options
   const webhookChecks = openWebhookChecks({ inboxDays })
-  const look: Readings['look'] = (work) => glances.look({ purpose: 'console', milliseconds: LOOK_MS }, work)
+  const look: Readings['look'] = (work) => bounded.run({ purpose: 'console', milliseconds: LOOK_MS }, work)
   const every = (freshMs: number) => ({ freshMs, clock })
   let firstSize: Server['first'] | null = null
   const readings = {

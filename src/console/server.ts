@@ -18,8 +18,8 @@ import fastify from 'fastify'
 import type { Logger } from 'pino'
 import { UsageError } from '../core/errors.ts'
 import type { Role } from '../core/peers.ts'
+import { openBoundedQueries } from '../warehouse/bounded-queries.ts'
 import { defectIn } from '../warehouse/defects.ts'
-import { openGlances } from '../warehouse/glance.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import { guard, Refusal } from './access.ts'
 import { HEADERS, serveAssets } from './assets.ts'
@@ -64,8 +64,8 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
     bodyLimit: MAX_BODY,
   })
   const stopping = new AbortController()
-  const glances = openGlances(url)
-  const readings = openReadings({ ...options, glances })
+  const bounded = openBoundedQueries(url)
+  const readings = openReadings({ ...options, bounded })
   const sessions = openSessions(clock)
   const origin = publicUrl === null ? null : new URL(publicUrl)
   const cookieName = origin?.protocol === 'https:' ? '__Host-intake-console' : `intake-console-${port}`
@@ -75,7 +75,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
   const close = async () => {
     stopping.abort()
     await app.close()
-    await glances.close()
+    await bounded.close()
   }
   const link: Console['link'] = (login, role) =>
     `${origin?.origin ?? address}/login?link=${sessions.link(login, role)}`

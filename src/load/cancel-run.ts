@@ -8,8 +8,8 @@ import { setMaxListeners } from 'node:events'
 import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../core/clock.ts'
 import { IntakeError } from '../core/errors.ts'
+import { boundedQuery } from '../warehouse/bounded-queries.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
-import { glance } from '../warehouse/glance.ts'
 import { tryLock, unlock } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { releaseLost } from './claims.ts'
@@ -61,7 +61,7 @@ export async function openCancellation(
     retry = undefined
     if (isOver) return
     // The session of the run may be in a transaction.
-    glance({ url, purpose: 'canceled run', milliseconds: LIMIT_MS }, endIfCanceled).catch(() => {
+    boundedQuery({ url, purpose: 'canceled run', milliseconds: LIMIT_MS }, endIfCanceled).catch(() => {
       // Nobody sends the notification again.
       retry ??= setTimeout(look, RETRY_MS).unref()
     })

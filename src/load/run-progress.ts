@@ -9,7 +9,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/envelope.ts'
-import { openGlances } from '../warehouse/glance.ts'
+import { openBoundedQueries } from '../warehouse/bounded-queries.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 export type Phase = 'plan' | 'fetch' | 'merge' | 'delete check' | 'compare' | 'ended'
@@ -84,7 +84,7 @@ interface Watched {
 export function openRunProgress(options: RunProgressOptions): RunProgress {
   const { url, runId, teams, clock, logger, isShared = false } = options
   if (runId === null) return unwatched(logger)
-  const glances = openGlances(url, 1)
+  const bounded = openBoundedQueries(url, 1)
   const watched = new Set<Watched>()
   let lines: Line[] = []
   let count = 0
@@ -125,8 +125,8 @@ export function openRunProgress(options: RunProgressOptions): RunProgress {
     if (parts.length === 0 && added.length === 0) return
     isStored = true
     const look = { purpose: 'run progress', milliseconds: LIMIT_MS }
-    await glances
-      .look(look, async (db) => {
+    await bounded
+      .run(look, async (db) => {
         if (parts.length > 0) await storeParts(db, runId!, parts)
         if (added.length > 0) await storeLines(db, runId!, added, isShared)
       })
@@ -157,7 +157,7 @@ export function openRunProgress(options: RunProgressOptions): RunProgress {
       await storing
       // Without anything left to store, a further try does nothing.
       for (let time = 0; isStored && time < LAST_TRIES; time++) await store()
-      await glances.close()
+      await bounded.close()
     },
   }
 }

@@ -207,7 +207,7 @@ async function sessionsOfForgeries(): Promise<readonly string[]> {
     (
       await rows<{ open: number }>(
         `select count(*)::int as open from pg_stat_activity where datname = current_database()
-           and application_name in ('intake-sync glance', 'intake-sync ingest secrets')`,
+           and application_name in ('intake-sync bounded query', 'intake-sync ingest secrets')`,
       )
     )[0]!.open
   let most = 0

@@ -8,8 +8,8 @@ import { openRefetcher } from '../../src/extract/conflicts/refetcher.ts'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { openReceived } from '../../src/operate/health/received.ts'
 import { takeTick } from '../../src/operate/serve/schedule.ts'
+import { openBoundedQueries } from '../../src/warehouse/bounded-queries.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
-import { openGlances } from '../../src/warehouse/glance.ts'
 import { query } from '../e2e/support/scene.ts'
 import { changesBetween, rowsOfTeam, type TeamRows, tablesOfNoTeam } from '../support/team-rows.ts'
 import {
@@ -277,8 +277,8 @@ const ACTIONS: readonly Action[] = [
   {
     what: 'the count of what it received',
     async act({ name }) {
-      await using glances = openGlances(twins.url)
-      await using received = openReceived({ glances, logger: silent })
+      await using bounded = openBoundedQueries(twins.url)
+      await using received = openReceived({ bounded, logger: silent })
       received.note(name, false)
     },
   },

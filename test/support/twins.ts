@@ -21,8 +21,8 @@ import { openWebhookChecks } from '../../src/operate/health/webhook-checks.ts'
 import { takeTick } from '../../src/operate/serve/schedule.ts'
 import { verify } from '../../src/reconcile/verify/verify.ts'
 import { ALL_STREAMS, PERSONS, STREAMS } from '../../src/streams/catalogue.ts'
+import { openBoundedQueries } from '../../src/warehouse/bounded-queries.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
-import { openGlances } from '../../src/warehouse/glance.ts'
 import { json } from '../api/support/service.ts'
 import { type LittleRecord, type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
@@ -382,8 +382,8 @@ export async function troubleTwins(twins: Twins): Promise<void> {
     )
   }
   await done([4], 'backfill', '--full')
-  await using glances = openGlances(url)
-  await using received = openReceived({ glances, logger: silent })
+  await using bounded = openBoundedQueries(url)
+  await using received = openReceived({ bounded, logger: silent })
   for (const { name, teamId, service } of [north, south]) {
     received.note(name, false)
     await takeTick(url, { job: 'backfill', due: new Date(), teams: [name], by: randomUUID() })

@@ -10,7 +10,7 @@ import type { Clock } from '../../core/clock.ts'
 import { keyOf, open } from '../../core/secret-box.ts'
 import { isSigned } from '../../core/signature.ts'
 import { removedAmong } from '../../load/teams.ts'
-import type { Glances } from '../../warehouse/glance.ts'
+import type { BoundedQueries } from '../../warehouse/bounded-queries.ts'
 import { placeOf, type SealedSecret, secretsInUse } from '../../warehouse/webhook-secrets.ts'
 
 export interface SecretSource {
@@ -29,7 +29,7 @@ export interface SecretTeam {
 }
 
 export interface SecretSourceOptions<Team extends SecretTeam> {
-  readonly glances: Glances
+  readonly bounded: BoundedQueries
   readonly teams: readonly Team[]
   /** INTAKE_ENCRYPTION_KEY; without it no stored secret can be opened. */
   readonly encryptionKey: string | null
@@ -48,7 +48,7 @@ const LOOK_MS = 1_400
 export function openSecretSources<Team extends SecretTeam>(
   options: SecretSourceOptions<Team>,
 ): readonly (Team & { readonly secrets: SecretSource })[] {
-  const { glances, teams, encryptionKey, clock, logger } = options
+  const { bounded, teams, encryptionKey, clock, logger } = options
   const key = encryptionKey === null ? null : keyOf(encryptionKey)
   const teamIds = teams.map(({ teamId }) => teamId)
   const warned = new Set<string>()
@@ -83,7 +83,7 @@ export function openSecretSources<Team extends SecretTeam>(
   }
   const look = async () => {
     beganAt = clock.now()
-    const [boxes, gone] = await glances.look(
+    const [boxes, gone] = await bounded.run(
       { purpose: 'ingest secrets', milliseconds: LOOK_MS },
       async (db) => [await secretsInUse(db, teamIds), await removedAmong(db, teamIds)] as const,
     )

@@ -12,7 +12,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { openNotifier } from '../../core/clock.ts'
 import { IntakeError } from '../../core/errors.ts'
-import { glance } from '../../warehouse/glance.ts'
+import { boundedQuery } from '../../warehouse/bounded-queries.ts'
 import { tryLock, unlock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
@@ -62,7 +62,7 @@ export interface RoundScope {
 export async function runRound(options: RoundOptions, scope: RoundScope): Promise<RoundOutcome> {
   const { url, logger, signal } = options
   try {
-    return await glance({ url, purpose: 'alerts', milliseconds: LIMIT_MS }, async (db) => {
+    return await boundedQuery({ url, purpose: 'alerts', milliseconds: LIMIT_MS }, async (db) => {
       if (!(await tryLock({ db }, 'alerts', 'alerts'))) return 'taken'
       // Released here, because Postgres releases the locks of an ended session a moment after its end.
       const release = () => unlock({ db }, 'alerts', 'alerts').catch(() => {})

@@ -9,7 +9,7 @@ import { Gauge, type Registry } from 'prom-client'
 import { type WaitingQuestion, waitingQuestions } from '../../analytics/classify.ts'
 import type { Clock } from '../../core/clock.ts'
 import { isRemoved } from '../../load/teams.ts'
-import { type Glances, glance } from '../../warehouse/glance.ts'
+import { type BoundedQueries, boundedQuery } from '../../warehouse/bounded-queries.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { countRaised, type RaisedCount } from '../alerts/alert-rows.ts'
 import {
@@ -23,7 +23,7 @@ import { openWebhookChecks } from './webhook-checks.ts'
 
 export interface GaugesOptions {
   readonly url: string
-  readonly glances: Glances
+  readonly bounded: BoundedQueries
   readonly registry: Registry
   readonly clock: Clock
   readonly inboxDays: number
@@ -45,7 +45,7 @@ const FRESH = 5_000_000
 const SLOW_FRESH = 60_000_000
 
 export function openGauges(options: GaugesOptions): Gauges {
-  const { url, glances, registry, clock, inboxDays } = options
+  const { url, bounded, registry, clock, inboxDays } = options
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
     new Gauge({ name: `intake_${name}`, help, labelNames: [...labelNames], registers: [registry] })
   const up = gauge('warehouse_up', '1 if the warehouse responded in time, else 0.')
@@ -60,7 +60,7 @@ export function openGauges(options: GaugesOptions): Gauges {
   const webhookChecks = openWebhookChecks({ inboxDays })
   const sources = [
     openSource(FRESH, clock, async () => {
-      const [inbox, trouble, alerts, questions, slices] = await glances.look(
+      const [inbox, trouble, alerts, questions, slices] = await bounded.run(
         { purpose: 'metrics', milliseconds: LIMIT_MS },
         async (db) =>
           [
@@ -79,7 +79,7 @@ export function openGauges(options: GaugesOptions): Gauges {
     }),
     openSource(SLOW_FRESH, clock, async () => {
       const query = { url, purpose: 'webhook metrics', milliseconds: SLOW_LIMIT_MS }
-      showWebhooks(await glance(query, (db) => webhookChecks.check(db, null)))
+      showWebhooks(await boundedQuery(query, (db) => webhookChecks.check(db, null)))
     }),
   ]
   return {

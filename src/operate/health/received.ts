@@ -6,7 +6,7 @@
  */
 import { sql } from 'kysely'
 import type { Logger } from 'pino'
-import { type Glances, glance } from '../../warehouse/glance.ts'
+import { type BoundedQueries, boundedQuery } from '../../warehouse/bounded-queries.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 
 const FLUSH_MS = 2_000
@@ -22,7 +22,10 @@ export interface Received extends AsyncDisposable {
   close(): Promise<void>
 }
 
-export function openReceived(options: { readonly glances: Glances; readonly logger: Logger }): Received {
+export function openReceived(options: {
+  readonly bounded: BoundedQueries
+  readonly logger: Logger
+}): Received {
   let counts = new Map<string, number>()
   let writing: Promise<void> = Promise.resolve()
   let failed = false
@@ -32,7 +35,7 @@ export function openReceived(options: { readonly glances: Glances; readonly logg
     const taken = counts
     counts = new Map()
     try {
-      await write(options.glances, taken)
+      await write(options.bounded, taken)
       failed = false
     } catch (error) {
       for (const [team, count] of taken) counts.set(team, (counts.get(team) ?? 0) + count)
@@ -57,7 +60,7 @@ export function openReceived(options: { readonly glances: Glances; readonly logg
   }
 }
 
-async function write(glances: Glances, counts: ReadonlyMap<string, number>): Promise<void> {
+async function write(bounded: BoundedQueries, counts: ReadonlyMap<string, number>): Promise<void> {
   const statement = sql`
     insert into intake_ops.events_received as stored (team_id, hour, events, last_at)
     select team.team_id, date_trunc('hour', now()), received.events, now()
@@ -66,14 +69,14 @@ async function write(glances: Glances, counts: ReadonlyMap<string, number>): Pro
     order by team.team_id
     on conflict (team_id, hour) do update
       set events = stored.events + excluded.events, last_at = greatest(stored.last_at, excluded.last_at)`
-  await glances.look({ purpose: 'event counts', milliseconds: FLUSH_MS }, (db) => statement.execute(db))
+  await bounded.run({ purpose: 'event counts', milliseconds: FLUSH_MS }, (db) => statement.execute(db))
 }
 
 /** Removes counts older than the retention period, and audited actions older than theirs. */
 export async function dropOldCounts(url: string): Promise<void> {
   const counts = sql`delete from intake_ops.events_received where hour < now() - ${KEPT}::interval`
   const actions = sql`delete from intake_ops.audit where at < now() - ${AUDIT_KEPT}::interval`
-  await glance({ url, purpose: 'event counts', milliseconds: TIDY_MS }, async (db) => {
+  await boundedQuery({ url, purpose: 'event counts', milliseconds: TIDY_MS }, async (db) => {
     await counts.execute(db)
     await actions.execute(db)
   })

@@ -11,7 +11,7 @@ import { z } from 'zod'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
 import { parseInstant } from '../../core/time.ts'
-import type { Glances } from '../../warehouse/glance.ts'
+import type { BoundedQueries } from '../../warehouse/bounded-queries.ts'
 import { migrationFiles } from '../../warehouse/migrations.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
@@ -54,13 +54,13 @@ const waitQuery = z.object({
 export type WaitQuery = z.infer<typeof waitQuery>
 
 /** `GET /wait`. A look that takes too long has found nothing. */
-export function waitOver(glances: Glances, clock: Clock) {
+export function waitOver(bounded: BoundedQueries, clock: Clock) {
   return async (query: WaitQuery, signal: AbortSignal): Promise<Waited> => {
     const { stream, id = null, team, since, timeout } = query
     const wanted: Wanted = { stream: streamNamed(stream), id, team, since: since! }
     const look = () =>
-      glances
-        .look({ purpose: 'wait', milliseconds: LIMIT_MS }, (db) => readAsOf(db, wanted))
+      bounded
+        .run({ purpose: 'wait', milliseconds: LIMIT_MS }, (db) => readAsOf(db, wanted))
         .catch((error: IntakeError) => {
           if (error.code === 'warehouse_slow') return null
           throw error
@@ -159,7 +159,7 @@ const LIMIT_MS = 1_500
  * seconds, whatever the warehouse does.
  */
 export async function reasonsNotReady(
-  glances: Glances,
+  bounded: BoundedQueries,
   parts: Readonly<Partial<Record<Part, Trouble>>>,
   part: Part = 'ingest',
 ): Promise<readonly string[]> {
@@ -167,7 +167,7 @@ export async function reasonsNotReady(
   const why = trouble === undefined ? (part === 'ingest' ? null : 'off in this process') : trouble()
   const own = why === null ? [] : [`${part}: ${why}`]
   try {
-    await glances.look({ purpose: 'readiness', milliseconds: LIMIT_MS }, requireSchema)
+    await bounded.run({ purpose: 'readiness', milliseconds: LIMIT_MS }, requireSchema)
     return own
   } catch (error) {
     const { code, message } = warehouseError(error)

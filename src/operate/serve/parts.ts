@@ -11,7 +11,7 @@ import { type Ingester, openIngester } from '../../ingest/http/server.ts'
 import { keepInboxDays } from '../../ingest/inbox/days.ts'
 import type { IngestWatch } from '../../ingest/watch.ts'
 import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
-import type { Glances } from '../../warehouse/glance.ts'
+import type { BoundedQueries } from '../../warehouse/bounded-queries.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { AlertSettings } from '../alerts/round.ts'
 import { dropOldCounts, openReceived } from '../health/received.ts'
@@ -102,14 +102,14 @@ export async function openReceiving(
     options,
     teamIds,
     metrics,
-    glances,
+    bounded,
     onStored,
-  }: Shared & { readonly glances: Glances; readonly onStored: () => void },
+  }: Shared & { readonly bounded: BoundedQueries; readonly onStored: () => void },
   address: Address,
   use: Use,
 ): Promise<Ingester> {
   const { url, clock, logger, encryptionKey, trustedProxies: proxies = null } = options
-  const received = use(openReceived({ glances, logger }))
+  const received = use(openReceived({ bounded, logger }))
   const watch: IngestWatch = {
     ...metrics.ingest,
     stored(team, duplicate) {
@@ -120,7 +120,7 @@ export async function openReceiving(
   const known = options.ingestTeams.map(({ name, webhookSecrets }) => ({
     ...{ name, teamId: teamIds.get(name)!, configured: webhookSecrets },
   }))
-  const teams = openSecretSources({ glances, teams: known, encryptionKey, clock, logger })
+  const teams = openSecretSources({ bounded, teams: known, encryptionKey, clock, logger })
   try {
     return use(await openIngester({ url, ...address, teams, proxies, clock, logger, watch, onStored }))
   } catch (error) {

@@ -10,7 +10,7 @@ import { createTask } from 'node-cron'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, verdictOf } from '../../core/errors.ts'
-import { glance } from '../../warehouse/glance.ts'
+import { boundedQuery } from '../../warehouse/bounded-queries.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 
 export interface ScheduleOptions {
@@ -135,7 +135,7 @@ interface Tick {
  * person killed does not start again.
  */
 export async function takeTick(url: string, { job, due, teams, by }: Tick): Promise<readonly string[]> {
-  return await glance({ url, purpose: 'schedule', milliseconds: LIMIT_MS }, async (db) => {
+  return await boundedQuery({ url, purpose: 'schedule', milliseconds: LIMIT_MS }, async (db) => {
     await sql`delete from intake_ops.schedule_ticks where due_at < now() - ${KEPT}::interval`.execute(db)
     const { rows } = await sql<{ name: string }>`
       with taken as (

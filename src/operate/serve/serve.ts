@@ -11,8 +11,8 @@ import type { TeamSource } from '../../extract/backfill-options.ts'
 import { openWorker } from '../../extract/work.ts'
 import type { Ingester } from '../../ingest/http/server.ts'
 import { restoreTeam } from '../../load/teams.ts'
+import { openBoundedQueries } from '../../warehouse/bounded-queries.ts'
 import { openSession } from '../../warehouse/connect.ts'
-import { openGlances } from '../../warehouse/glance.ts'
 import { type AlertWatch, openAlerts } from '../alerts/round.ts'
 import { openGauges } from '../health/gauges.ts'
 import { type Metrics, openMetrics } from '../health/registry.ts'
@@ -85,19 +85,19 @@ async function openParts(
   const parts: Partial<Record<Part, Trouble>> = {}
   let receiving: Ingester | null = null
   const inFlight = () => receiving?.inFlight ?? { events: 0, bytes: 0 }
-  const glances = use(openGlances(url))
-  const gauges = openGauges({ url, glances, clock, registry: metrics.registry, inboxDays, inFlight })
-  const reasons = (part: Part) => reasonsNotReady(glances, parts, part)
+  const bounded = use(openBoundedQueries(url))
+  const gauges = openGauges({ url, bounded, clock, registry: metrics.registry, inboxDays, inFlight })
+  const reasons = (part: Part) => reasonsNotReady(bounded, parts, part)
   const { registry } = metrics
   // A connection of its own: those of the probes must stay free.
-  const wait = waitOver(use(openGlances(url, 1)), clock)
+  const wait = waitOver(use(openBoundedQueries(url, 1)), clock)
   const admin = use(await openAdmin({ ...options.admin, registry, refresh: gauges.refresh, reasons, wait }))
   use(await openHousekeeping({ url, inboxDays, retention: options.retention, logger }))
   const drain = options.drain ? openDraining({ options, teamIds, teams, metrics }, use) : null
   if (drain !== null) parts.drain = () => drain.trouble()
   if (options.ingest !== null) {
     const onStored = () => drain?.wake()
-    const opened = await openReceiving({ options, teamIds, metrics, glances, onStored }, options.ingest, use)
+    const opened = await openReceiving({ options, teamIds, metrics, bounded, onStored }, options.ingest, use)
     parts.ingest = () => opened.trouble()
     receiving = opened
   }

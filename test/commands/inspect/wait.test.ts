@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openMetrics } from '../../../src/operate/health/registry.ts'
 import { type Admin, openAdmin, waitOver } from '../../../src/operate/serve/admin.ts'
-import { type Glances, openGlances } from '../../../src/warehouse/glance.ts'
+import { type BoundedQueries, openBoundedQueries } from '../../../src/warehouse/bounded-queries.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { runCommand } from '../../support/run-command.ts'
@@ -13,21 +13,21 @@ const T = '2026-01-05T02:00:00Z'
 const LATER = '2026-01-05T02:00:00.000001Z'
 
 let warehouse: TestDatabase
-let glances: Glances
+let bounded: BoundedQueries
 let admin: Admin
 
 beforeAll(async () => {
   warehouse = await openWarehouse()
-  glances = openGlances(warehouse.url, 1)
+  bounded = openBoundedQueries(warehouse.url, 1)
   admin = await openAdmin({
     ...{ host: '127.0.0.1', port: 0, registry: openMetrics().registry },
-    ...{ reasons: async () => [], refresh: async () => {}, wait: waitOver(glances, systemClock) },
+    ...{ reasons: async () => [], refresh: async () => {}, wait: waitOver(bounded, systemClock) },
   })
   await query(warehouse.url, `insert into intake.teams (name) values ('north')`)
 })
 afterAll(async () => {
   await admin.close()
-  await glances.close()
+  await bounded.close()
   await warehouse.drop()
 })
 beforeEach(() =>

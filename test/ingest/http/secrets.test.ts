@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { keyOf, seal } from '../../../src/core/secret-box.ts'
 import { openSecretSources, type SecretSource } from '../../../src/ingest/http/secrets.ts'
+import { type BoundedQueries, openBoundedQueries } from '../../../src/warehouse/bounded-queries.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
-import { type Glances, openGlances } from '../../../src/warehouse/glance.ts'
 import { placeOf, retireSecret, storeSecret } from '../../../src/warehouse/webhook-secrets.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { eventOf, openRecorder, openScene, post, query, type Recorded } from '../support/ingest.ts'
@@ -15,7 +15,7 @@ interface Bench extends AsyncDisposable {
   readonly url: string
   readonly recorded: Recorded
   readonly clock: Clock & { pass(seconds: number): void }
-  readonly glances: Glances
+  readonly bounded: BoundedQueries
   source(encryptionKey?: string | null): SecretSource
   store(configId: string, secret: string, sealedBy?: string): Promise<void>
   retire(configId: string): Promise<void>
@@ -43,14 +43,14 @@ async function openBench(configured: readonly string[] = ['configured']): Promis
     },
   }
   const session = await openSession({ url, purpose: 'tests' })
-  const glances = openGlances(url)
+  const bounded = openBoundedQueries(url)
   return {
     url,
     recorded,
     clock,
-    glances,
+    bounded,
     source: (encryptionKey = KEY) =>
-      sourceOf({ glances, teams: [{ ...TEAM, configured }], encryptionKey, clock, logger }),
+      sourceOf({ bounded, teams: [{ ...TEAM, configured }], encryptionKey, clock, logger }),
     async store(configId, secret, sealedBy = KEY) {
       const key = { teamId: 1, configId }
       await storeSecret(session.db, key, seal(secret, keyOf(sealedBy), placeOf(key)))
@@ -60,7 +60,7 @@ async function openBench(configured: readonly string[] = ['configured']): Promis
     },
     async [Symbol.asyncDispose]() {
       await session.close()
-      await glances.close()
+      await bounded.close()
       await database.drop()
     },
   }
@@ -96,13 +96,13 @@ describe('the secrets of a team', () => {
     await using bench = await openBench()
     let looks = 0
     const [source, other] = openSecretSources({
-      glances: {
-        ...bench.glances,
-        look(...words: Parameters<typeof bench.glances.look>) {
+      bounded: {
+        ...bench.bounded,
+        run(...words: Parameters<typeof bench.bounded.run>) {
           looks += 1
-          return bench.glances.look(...words)
+          return bench.bounded.run(...words)
         },
-      } as Glances,
+      } as BoundedQueries,
       teams: [
         { ...TEAM, configured: ['configured'] },
         { name: 'other', teamId: 2, configured: ['of the other'] },
@@ -126,12 +126,12 @@ describe('the secrets of a team', () => {
   it('cannot be looked up while the warehouse hangs: everybody who waits fails with the same look-up', async () => {
     await using bench = await openBench()
     const failures: ((reason: Error) => void)[] = []
-    const glances = {
-      look: () => new Promise<never>((_, reject) => void failures.push(reject)),
-    } as unknown as Glances
+    const bounded = {
+      run: () => new Promise<never>((_, reject) => void failures.push(reject)),
+    } as unknown as BoundedQueries
     const { logger } = openRecorder()
     const source = sourceOf({
-      ...{ glances, encryptionKey: KEY, clock: bench.clock, logger },
+      ...{ bounded, encryptionKey: KEY, clock: bench.clock, logger },
       teams: [{ ...TEAM, configured: [] }],
     })
     const first = source.refresh()
@@ -196,10 +196,10 @@ describe('an ingester', () => {
   it('accepts the first event signed with a secret that was stored during a look-up for another', async () => {
     await using database = await createTestDatabase()
     await query(database.url, `insert into intake.teams (name) values ('clinic')`)
-    await using glances = openGlances(database.url)
+    await using bounded = openBoundedQueries(database.url)
     const { logger } = openRecorder()
     const teams = openSecretSources({
-      ...{ glances, encryptionKey: KEY, clock: systemClock, logger },
+      ...{ bounded, encryptionKey: KEY, clock: systemClock, logger },
       teams: [{ ...TEAM, configured: ['configured'] }],
     })
     await using scene = await openScene({ url: database.url, teams })
@@ -209,7 +209,7 @@ describe('an ingester', () => {
       query(
         database.url,
         `select pid from pg_stat_activity
-        where datname = current_database() and application_name in ('intake-sync glance', 'intake-sync ingest secrets')`,
+        where datname = current_database() and application_name in ('intake-sync bounded query', 'intake-sync ingest secrets')`,
       )
     expect(await send('unknown')).toBe(400)
     const before = await sessions()
@@ -225,9 +225,9 @@ describe('an ingester', () => {
 
   it('answers 503, not 400, when it cannot look up a possibly new secret', async () => {
     const { logger } = openRecorder()
-    await using glances = openGlances('postgres://nobody@127.0.0.1:9/none')
+    await using bounded = openBoundedQueries('postgres://nobody@127.0.0.1:9/none')
     const secrets = sourceOf({
-      glances,
+      bounded,
       teams: [{ ...TEAM, configured: ['x'] }],
       encryptionKey: KEY,
       clock: systemClock,

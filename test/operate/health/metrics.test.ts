@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openGauges } from '../../../src/operate/health/gauges.ts'
 import { openMetrics } from '../../../src/operate/health/registry.ts'
-import { openGlances } from '../../../src/warehouse/glance.ts'
+import { openBoundedQueries } from '../../../src/warehouse/bounded-queries.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import { awayFromTheHour } from '../../support/hour.ts'
 
@@ -102,9 +102,9 @@ async function everything(): Promise<readonly Metric[]> {
   drain.drained('north', { done: 2, dead: 1, retried: 0 }, [0.02, 3])
   drain.refetched('north', 5, 1)
   drain.defect('TypeError')
-  await using glances = openGlances(warehouse.url)
+  await using bounded = openBoundedQueries(warehouse.url)
   const gauges = openGauges({
-    ...{ url: warehouse.url, glances, registry, clock: systemClock, inboxDays: 30 },
+    ...{ url: warehouse.url, bounded, registry, clock: systemClock, inboxDays: 30 },
     inFlight: () => ({ events: 3, bytes: 700 }),
   })
   await gauges.refresh()

@@ -11,7 +11,7 @@ import {
   type Trouble,
   waitOver,
 } from '../../../src/operate/serve/admin.ts'
-import { type Glances, openGlances } from '../../../src/warehouse/glance.ts'
+import { type BoundedQueries, openBoundedQueries } from '../../../src/warehouse/bounded-queries.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import { startOwnTime } from '../../support/own-time.ts'
 
@@ -64,19 +64,20 @@ async function openScene(parts: Partial<Record<Part, Trouble>> = {}, { inTime = 
   const way = await startWay(warehouse.url)
   const metrics = openMetrics()
   const { url } = way
-  const limited = openGlances(url)
-  const patient: Glances['look'] = (limits, work) => limited.look({ ...limits, milliseconds: 60_000 }, work)
-  const glances = inTime ? limited : { ...limited, look: patient }
+  const limited = openBoundedQueries(url)
+  const patient: BoundedQueries['run'] = (limits, work) =>
+    limited.run({ ...limits, milliseconds: 60_000 }, work)
+  const bounded = inTime ? limited : { ...limited, run: patient }
   let later = 0
   const clock = { ...systemClock, now: () => systemClock.now() + later }
   const gauges = openGauges({
-    ...{ url, glances, clock, registry: metrics.registry, inboxDays: 30 },
+    ...{ url, bounded, clock, registry: metrics.registry, inboxDays: 30 },
     inFlight: () => ({ events: 3, bytes: 700 }),
   })
   const admin = await openAdmin({
-    wait: waitOver(glances, systemClock),
+    wait: waitOver(bounded, systemClock),
     ...{ host: '127.0.0.1', port: 0, registry: metrics.registry, refresh: gauges.refresh },
-    reasons: (part) => reasonsNotReady(glances, parts, part),
+    reasons: (part) => reasonsNotReady(bounded, parts, part),
   })
   return {
     ...{ warehouse, way },
@@ -138,7 +139,7 @@ it('gives the reason when it is not ready: a part, pending migrations, an unreac
   await query(scene.warehouse.url, "delete from intake_ops.migrations where name like '0014%'")
   const behind = JSON.parse((await scene.get('/readyz')).text) as { reasons: string[] }
   expect(behind.reasons[0]).toBe('schema: behind this version by 1 migration(s)')
-  await using unreachable = openGlances('postgres://nobody:canary-7f3a@127.0.0.1:1/never')
+  await using unreachable = openBoundedQueries('postgres://nobody:canary-7f3a@127.0.0.1:1/never')
   const away = await reasonsNotReady(unreachable, {})
   expect(away).toEqual(['database: cannot reach the warehouse, or lost the connection to it'])
 })

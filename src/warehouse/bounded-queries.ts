@@ -13,15 +13,15 @@ import { databaseOf, openPool } from './connect.ts'
 import { warehouseError } from './sqlstate.ts'
 import type { Warehouse } from './tables.ts'
 
-export interface GlanceOptions {
+export interface BoundedQueryOptions {
   /** Shown in pg_stat_activity, after "intake-sync". */
   readonly purpose: string
   /** Limit for the whole call: the wait for a connection, connecting, and the queries. */
   readonly milliseconds: number
 }
 
-export interface Glances extends AsyncDisposable {
-  look<Result>(options: GlanceOptions, work: (db: Kysely<Warehouse>) => Promise<Result>): Promise<Result>
+export interface BoundedQueries extends AsyncDisposable {
+  run<Result>(options: BoundedQueryOptions, work: (db: Kysely<Warehouse>) => Promise<Result>): Promise<Result>
   close(): Promise<void>
 }
 
@@ -33,33 +33,33 @@ const CLOSE_MS = 1_000
 /** A late statement ends in Postgres this much after the call, so that the reason does not depend on a race. */
 const GRACE_MS = 100
 
-export function openGlances(url: string, connections = CONNECTIONS): Glances {
-  const pool = openPool({ url, purpose: 'glance', connections, idleMs: IDLE_MS })
+export function openBoundedQueries(url: string, connections = CONNECTIONS): BoundedQueries {
+  const pool = openPool({ url, purpose: 'bounded query', connections, idleMs: IDLE_MS })
   let closing: Promise<unknown> | undefined
   const close = async () => {
     // A server that hangs is not waited for.
     closing ??= Promise.race([pool.end(), sleep(CLOSE_MS, undefined, { ref: false })])
     await closing
   }
-  return { look: (options, work) => look(pool, options, work), close, [Symbol.asyncDispose]: close }
+  return { run: (options, work) => run(pool, options, work), close, [Symbol.asyncDispose]: close }
 }
 
 /** One query on a connection of its own, for callers that query rarely or for long. */
-export async function glance<Result>(
-  { url, ...options }: GlanceOptions & { readonly url: string },
+export async function boundedQuery<Result>(
+  { url, ...options }: BoundedQueryOptions & { readonly url: string },
   work: (db: Kysely<Warehouse>) => Promise<Result>,
 ): Promise<Result> {
-  const glances = openGlances(url, 1)
+  const bounded = openBoundedQueries(url, 1)
   try {
-    return await glances.look(options, work)
+    return await bounded.run(options, work)
   } finally {
-    void glances.close()
+    void bounded.close()
   }
 }
 
-async function look<Result>(
+async function run<Result>(
   pool: pg.Pool,
-  { purpose, milliseconds }: GlanceOptions,
+  { purpose, milliseconds }: BoundedQueryOptions,
   work: (db: Kysely<Warehouse>) => Promise<Result>,
 ): Promise<Result> {
   let timer: NodeJS.Timeout | undefined

@@ -2,7 +2,7 @@
 import { type Kysely, sql } from 'kysely'
 import { expect, it } from 'vitest'
 import { reasonsNotReady } from '../../src/operate/serve/admin.ts'
-import { glance, openGlances } from '../../src/warehouse/glance.ts'
+import { boundedQuery, openBoundedQueries } from '../../src/warehouse/bounded-queries.ts'
 import type { Warehouse } from '../../src/warehouse/tables.ts'
 import { openOwnServer } from '../ingest/support/own-server.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -22,8 +22,8 @@ const sleepFor = (seconds: number) => async (db: Database) => {
 
 it('50 probes at once use at most four connections, and 50 in a row use one of them', async () => {
   await using database = await createTestDatabase()
-  await using glances = openGlances(database.url)
-  const probe = () => glances.look(PROBE, pidOf)
+  await using bounded = openBoundedQueries(database.url)
+  const probe = () => bounded.run(PROBE, pidOf)
   const atOnce = new Set(await Promise.all(Array.from({ length: 50 }, probe)))
   expect(atOnce.size).toBeLessThanOrEqual(CONNECTIONS)
   const inTurn = new Set<number>()
@@ -34,7 +34,7 @@ it('50 probes at once use at most four connections, and 50 in a row use one of t
 
 it('a query shows its purpose and has its own limit, also on a connection that others used', async () => {
   await using database = await createTestDatabase()
-  await using glances = openGlances(database.url, 1)
+  await using bounded = openBoundedQueries(database.url, 1)
   const settings = async (db: Database) =>
     (
       await sql<{ limit: string; name: string }>`
@@ -42,25 +42,25 @@ it('a query shows its purpose and has its own limit, also on a connection that o
         db,
       )
     ).rows[0]
-  const first = await glances.look({ purpose: 'readiness', milliseconds: 5_000 }, settings)
-  const second = await glances.look({ purpose: 'metrics', milliseconds: 7_500 }, settings)
+  const first = await bounded.run({ purpose: 'readiness', milliseconds: 5_000 }, settings)
+  const second = await bounded.run({ purpose: 'metrics', milliseconds: 7_500 }, settings)
   expect(first).toEqual({ limit: '5100ms', name: 'intake-sync readiness' })
   expect(second).toEqual({ limit: '7600ms', name: 'intake-sync metrics' })
 })
 
 it('a query that is late ends, here and in Postgres, and its connection is not used again', async () => {
   await using database = await createTestDatabase()
-  await using glances = openGlances(database.url, 1)
-  const before = await glances.look(PROBE, pidOf)
+  await using bounded = openBoundedQueries(database.url, 1)
+  const before = await bounded.run(PROBE, pidOf)
   using time = startOwnTime()
-  const late = glances.look({ purpose: 'late probe', milliseconds: 300 }, sleepFor(60))
+  const late = bounded.run({ purpose: 'late probe', milliseconds: 300 }, sleepFor(60))
   await expect(late).rejects.toMatchObject({ code: 'warehouse_slow' })
   expect(time.milliseconds).toBeLessThan(2_000)
-  const after = await glances.look(PROBE, pidOf)
+  const after = await bounded.run(PROBE, pidOf)
   expect(after).not.toBe(before)
   await expect
     .poll(() =>
-      glances.look(PROBE, async (db) => {
+      bounded.run(PROBE, async (db) => {
         const { rows } = await sql`select 1 from pg_stat_activity where pid = ${before}`.execute(db)
         return rows.length
       }),
@@ -70,20 +70,20 @@ it('a query that is late ends, here and in Postgres, and its connection is not u
 
 it('a connection that breaks between two queries fails the second one, and not the process', async () => {
   await using database = await createTestDatabase()
-  await using glances = openGlances(database.url, 1)
-  await using others = openGlances(database.url, 1)
+  await using bounded = openBoundedQueries(database.url, 1)
+  await using others = openBoundedQueries(database.url, 1)
   const uncaught: unknown[] = []
   const note = (error: unknown) => void uncaught.push(error)
   process.on('uncaughtException', note)
   try {
-    const broken = glances.look(PROBE, async (db) => {
+    const broken = bounded.run(PROBE, async (db) => {
       const pid = await pidOf(db)
-      await others.look(PROBE, (other) => sql`select pg_terminate_backend(${pid}, 5000)`.execute(other))
+      await others.run(PROBE, (other) => sql`select pg_terminate_backend(${pid}, 5000)`.execute(other))
       await expect.poll(() => pidOf(db).catch(() => 'broken')).toBe('broken')
       await pidOf(db)
     })
     await expect(broken).rejects.toMatchObject({ verdict: 'retry' })
-    await glances.look(PROBE, pidOf)
+    await bounded.run(PROBE, pidOf)
   } finally {
     process.off('uncaughtException', note)
   }
@@ -92,8 +92,8 @@ it('a connection that breaks between two queries fails the second one, and not t
 
 it('a query that fails leaves neither transaction nor lock to the next', async () => {
   await using database = await createTestDatabase()
-  await using glances = openGlances(database.url, 1)
-  const failing = glances.look(PROBE, async (db) => {
+  await using bounded = openBoundedQueries(database.url, 1)
+  const failing = bounded.run(PROBE, async (db) => {
     await sql`select pg_advisory_lock(4711)`.execute(db)
     await sql`begin`.execute(db)
     await sql`select nothing from nowhere`.execute(db)
@@ -101,40 +101,40 @@ it('a query that fails leaves neither transaction nor lock to the next', async (
   await expect(failing).rejects.toThrow()
   const isFree = async (db: Database) =>
     (await sql<{ free: boolean }>`select pg_try_advisory_lock(4711) as free`.execute(db)).rows[0]!.free
-  await expect.poll(() => glances.look(PROBE, isFree)).toBe(true)
+  await expect.poll(() => bounded.run(PROBE, isFree)).toBe(true)
 })
 
 it('a probe that waits for a connection is late too, and takes none with it', async () => {
   await using database = await createTestDatabase()
-  await using glances = openGlances(database.url, 1)
+  await using bounded = openBoundedQueries(database.url, 1)
   let end = () => {}
   const ended = new Promise<void>((resolve) => {
     end = resolve
   })
   let busy = Promise.resolve()
   await new Promise<void>((started) => {
-    busy = glances.look(PROBE, () => {
+    busy = bounded.run(PROBE, () => {
       started()
       return ended
     })
   })
   using time = startOwnTime()
-  await expect(glances.look({ ...PROBE, milliseconds: 200 }, pidOf)).rejects.toMatchObject({
+  await expect(bounded.run({ ...PROBE, milliseconds: 200 }, pidOf)).rejects.toMatchObject({
     code: 'warehouse_slow',
   })
   expect(time.milliseconds).toBeLessThan(2_000)
   end()
   await busy
-  expect(await glances.look(PROBE, pidOf)).toBeGreaterThan(0)
+  expect(await bounded.run(PROBE, pidOf)).toBeGreaterThan(0)
 })
 
 it('a single query closes its connection', async () => {
   await using database = await createTestDatabase()
-  await using glances = openGlances(database.url)
-  const pid = await glance({ ...PROBE, url: database.url }, pidOf)
+  await using bounded = openBoundedQueries(database.url)
+  const pid = await boundedQuery({ ...PROBE, url: database.url }, pidOf)
   await expect
     .poll(() =>
-      glances.look(PROBE, async (db) => {
+      bounded.run(PROBE, async (db) => {
         const { rows } = await sql`select 1 from pg_stat_activity where pid = ${pid}`.execute(db)
         return rows.length
       }),
@@ -144,10 +144,10 @@ it('a single query closes its connection', async () => {
 
 it('readiness fails in its time while Postgres hangs, is away or restarts, and recovers', async () => {
   await using server = await openOwnServer()
-  await using glances = openGlances(server.url)
+  await using bounded = openBoundedQueries(server.url)
   const probe = async () => {
     using time = startOwnTime()
-    const reasons = await reasonsNotReady(glances, {})
+    const reasons = await reasonsNotReady(bounded, {})
     expect(time.milliseconds).toBeLessThan(2_000)
     return reasons
   }
