@@ -6,10 +6,12 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
+import { openLimiter } from '../api/budget/limiter.ts'
 import { type Client, type ClientOptions, openClient } from '../api/client.ts'
 import { openServiceClock, type ServiceClock } from '../api/service-clock.ts'
 import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/envelope.ts'
+import type { Budgets } from '../load/budgets.ts'
 import { lockStreams } from '../load/runs.ts'
 import { isRemovedError, noteTimezone, restoreTeam, teamIdOf } from '../load/teams.ts'
 import { ENDPOINTS } from '../streams/catalogue.ts'
@@ -62,6 +64,8 @@ export interface BackfillOptions {
   readonly logger: Logger
   readonly signal: AbortSignal
   readonly version?: string
+  /** Where processes share the request budgets of teams; by default each team without a `limiter` has one of this run. */
+  readonly budgets?: Budgets
   readonly onProgress: (team: string, stream: StreamName, progress: Progress) => void
   /** Stores how far the run has come while it runs, for the console. Default: no. */
   readonly isWatched?: boolean
@@ -82,7 +86,7 @@ export interface OpenTeam extends AsyncDisposable {
 
 export function openTeam(
   team: TeamSource & { readonly teamId: number },
-  options: Pick<BackfillOptions, 'clock' | 'random' | 'logger' | 'signal' | 'version'>,
+  options: Pick<BackfillOptions, 'clock' | 'random' | 'logger' | 'signal' | 'version' | 'budgets'>,
 ): OpenTeam {
   const { clock, random, logger } = options
   const giveUp = new AbortController()
@@ -91,9 +95,12 @@ export function openTeam(
   setMaxListeners(0, signal)
   const { name, teamId, timezone = 'UTC', ...connection } = team
   const version = options.version === undefined ? {} : { version: options.version }
+  const store = options.budgets?.ofTeam(teamId)
+  const limiter = team.limiter ?? openLimiter({ ...connection, store, clock, logger })
   const client = openClient({
     ...connection,
     ...version,
+    limiter,
     endpoints: ENDPOINTS,
     clock,
     random,
@@ -108,7 +115,10 @@ export function openTeam(
     timezone,
     signal,
     giveUp: (reason) => giveUp.abort(reason),
-    [Symbol.asyncDispose]: () => client.close(),
+    async [Symbol.asyncDispose]() {
+      await client.close()
+      if (team.limiter === undefined) await limiter.close()
+    },
   }
 }
 

@@ -27,7 +27,7 @@ import { benchMemory } from './memory.ts'
 import { benchMixture } from './mixture.ts'
 import { benchNights } from './nights.ts'
 import { patientSample } from './patient-pages.ts'
-import { benchRate } from './rate.ts'
+import { benchRate, benchSharedRate } from './rate.ts'
 import { responseSample } from './response-pages.ts'
 import type { BenchRow } from './row.ts'
 import { benchStorage } from './storage.ts'
@@ -108,7 +108,13 @@ const sections: readonly Section[] = [
   }),
   { name: 'emulator', measure: () => benchEmulator(quick ? 20 : 100) },
   withWarehouse(LONG, (warehouse) => benchMemory(warehouse, patients, quick ? 1_000_000 : 10_000_000)),
-  { name: 'rate', measure: () => benchRate({ seconds: quick ? 5 : 20 }) },
+  {
+    name: 'rate',
+    measure: async () => [
+      ...(await benchRate({ seconds: quick ? 5 : 20 })),
+      ...(await benchSharedRate(quick ? 5 : 30)),
+    ],
+  },
 ]
 
 const names = sections.map(({ name }) => name)

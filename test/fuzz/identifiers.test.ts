@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import type pg from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { nameFor } from '../../src/analytics/wide/column-names.ts'
+import { nameFor } from '../../src/analytics/wide/wide-columns.ts'
 import { startLittleService } from '../e2e/support/little-service.ts'
 import { connect, openWarehouse } from '../e2e/support/scene.ts'
 import type { TestDatabase } from '../support/database.ts'

@@ -101,8 +101,8 @@ export const PARTS: readonly Part[] = [
       { mutate: ['src/api/paging/*.ts'], tests: ['test/api/paging/*.test.ts'] },
       { mutate: ['src/api/resources/*.ts'], tests: ['test/api/resources/*.test.ts'] },
       {
-        mutate: filesOf('api', ['http/backoff', 'http/failures', 'http/query', 'paths']),
-        tests: testsOf('api', ['http/backoff', 'http/failures', 'http/query', 'http/retry-after', 'paths']),
+        mutate: filesOf('api', ['http/backoff', 'http/failures', 'paths']),
+        tests: testsOf('api', ['http/backoff', 'http/failures', 'http/retry-after', 'paths', 'query']),
       },
     ],
   },

@@ -455,16 +455,23 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'twice the permitted rate',
     file: 'src/api/budget/limit-model.ts',
-    from: '/ (this.#count! * this.#spread)',
-    to: '/ (this.#count! * this.#spread * 4)',
+    from: '/ (share * this.#spread)',
+    to: '/ (share * this.#spread * 4)',
     tests: RATE,
   },
   {
     bug: 'the window of the rate limit is not waited for',
     file: 'src/api/budget/limit.ts',
-    from: 'oldest + window + margin.of(window)',
-    to: 'oldest + margin.of(window)',
+    from: 'now : oldest + this.span',
+    to: 'now : oldest',
     tests: RATE,
+  },
+  {
+    bug: 'a permit that another process used is used again at once',
+    file: 'src/api/budget/sends.ts',
+    from: 'given.push([sends.newest(nth)! + span, 1])',
+    to: 'given.push([now, 1])',
+    tests: ['test/api/budget/sharing.test.ts'],
   },
   {
     bug: 'Retry-After is ignored',
@@ -524,7 +531,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a name made of a question is cut by characters, not by bytes',
-    file: 'src/analytics/wide/column-names.ts',
+    file: 'src/analytics/wide/wide-columns.ts',
     from: 'length += Buffer.byteLength(character)',
     to: 'length += character.length',
     tests: ['test/fuzz/identifiers.test.ts'],

@@ -1,11 +1,11 @@
 /**
- * The columns of a wide view: the existing ones, and one for each question without a column.
+ * The columns of a wide view: the existing ones, and one for each question without a column. And names of columns and
+ * views, derived from texts that people wrote.
  *
  * Invariant: an existing column keeps its name, type and position; a reworded question keeps its column, and a question
- * whose type changed gets a second one.
+ * whose type changed gets a second one. A name has at most 63 bytes, needs no quotes for a text in Latin letters, is none
+ * of `taken`, and is the same for the same text and the same names taken.
  */
-import { nameFor } from './column-names.ts'
-
 export interface WideColumn {
   readonly place: number
   readonly column_name: string
@@ -96,4 +96,50 @@ function typeOf({ kind, question_type, repeats }: AskedQuestion): Pick<WideColum
     default:
       return { data_type: 'text', is_array: repeats }
   }
+}
+
+/** What Postgres keeps of an identifier, in bytes. */
+const MAX_BYTES = 63
+
+/** Letters and digits of any script in lower case, as they are typed; everything else one underscore; without accents. */
+export function slugOf(text: string): string {
+  return text
+    .normalize('NFKD')
+    .replace(/[\u0300-\u036f]/g, '')
+    .toLowerCase()
+    .replace(/ß/g, 'ss')
+    .normalize('NFC')
+    .replace(/[^\p{L}\p{N}\p{M}]+/gu, '_')
+    .replace(/^_+|_+$/g, '')
+}
+
+export interface Naming {
+  /** Of a text that leaves nothing to make a name of. */
+  readonly empty: string
+  /** Before a name that would begin with a digit. */
+  readonly prefix: string
+  readonly taken: ReadonlySet<string>
+}
+
+export function nameFor(text: string, { empty, prefix, taken }: Naming): string {
+  const slug = slugOf(text) || empty
+  const base = cut(/^\p{N}/u.test(slug) ? `${prefix}${slug}` : slug, MAX_BYTES)
+  if (!taken.has(base)) return base
+  for (let number = 2; ; number++) {
+    const suffix = `_${number}`
+    const name = `${cut(base, MAX_BYTES - suffix.length)}${suffix}`
+    if (!taken.has(name)) return name
+  }
+}
+
+/** The beginning of `text` that fits, by whole characters, without an underscore at its end. */
+function cut(text: string, bytes: number): string {
+  let kept = ''
+  let length = 0
+  for (const character of text) {
+    length += Buffer.byteLength(character)
+    if (length > bytes) break
+    kept += character
+  }
+  return kept.replace(/_+$/, '')
 }

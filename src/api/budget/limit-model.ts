@@ -4,10 +4,21 @@
  * Invariant: N falls when a rejection shows that fewer requests are permitted, and rises in small steps after a long
  * time without one. Pure: time is an argument, in microseconds.
  */
-import { Margin } from './margin.ts'
-import type { Sends } from './sends.ts'
+import { type Counted, guessWindow, Margin, SECOND, windowWithin } from './margin.ts'
 
-export const SECOND = 1_000_000
+/** The state of a model, as it is stored and given to other processes. Durations in microseconds. */
+export interface ModelState {
+  readonly count: number
+  readonly window: number
+  readonly margin: number
+  readonly spread: number
+  readonly proven: number | null
+  readonly contradictions: number
+  readonly unsure: boolean
+  readonly raise: number
+  readonly waitBeforeRaise: number
+}
+
 /** After this time without 429 at the full permitted rate, N is raised. */
 const FIRST_WAIT = 30 * SECOND
 const MAX_WAIT = 900 * SECOND
@@ -44,7 +55,7 @@ export interface EpisodeBefore {
 }
 
 export class LimitModel {
-  readonly #sends: Sends
+  readonly #sends: Counted
   /** N and W, once known; and N before the current raise. */
   #count: number | null = null
   #window = SECOND
@@ -60,7 +71,7 @@ export class LimitModel {
   #quietSince = 0
   #waitBeforeRaise = FIRST_WAIT
 
-  constructor(sends: Sends, configured?: RateLimit) {
+  constructor(sends: Counted, configured?: RateLimit) {
     this.#sends = sends
     if (configured === undefined) return
     this.#count = configured.requests
@@ -79,9 +90,39 @@ export class LimitModel {
     return this.#window
   }
 
-  /** Microseconds from one request to the next, N known, so that they are spread evenly. */
-  get interval(): number {
-    return (this.#window + this.margin.of(this.#window)) / (this.#count! * this.#spread)
+  /** How long a request counts: the window with its margin. */
+  get span(): number {
+    return this.#window + this.margin.of(this.#window)
+  }
+
+  /** Microseconds from one request to the next of a process that may send `share` of N, so that they are spread evenly. */
+  interval(share: number): number {
+    return this.span / (share * this.#spread)
+  }
+
+  /** Null while no limit is known. */
+  get state(): ModelState | null {
+    if (this.#count === null) return null
+    return {
+      ...{ count: this.#count, window: this.#window, margin: this.margin.extra, spread: this.#spread },
+      ...{ proven: this.#proven, contradictions: this.#contradictions, unsure: this.#unsure },
+      ...{ raise: this.#raise, waitBeforeRaise: this.#waitBeforeRaise },
+    }
+  }
+
+  /** Goes on from what another process learned. */
+  adopt(state: ModelState, now: number): void {
+    this.#count = state.count
+    this.#window = state.window
+    this.margin.extra = state.margin
+    this.#spread = state.spread
+    this.#proven = state.proven
+    this.#contradictions = state.contradictions
+    this.#unsure = state.unsure
+    this.#raise = state.raise
+    this.#waitBeforeRaise = state.waitBeforeRaise
+    this.#raisedAt = now
+    this.#quietSince = now
   }
 
   /**
@@ -139,9 +180,14 @@ export class LimitModel {
     return Math.max(1, Math.min(most, Math.floor(Math.max(flowed, most * 0.85))))
   }
 
+  /** N was learned from reports of others, which are not exact: where one request matters, one more is soon tried. */
+  markUnsure(): void {
+    this.#unsure ||= this.#count !== null && this.#count <= FEW
+  }
+
   /** Raises N after a long time without a rejection, while requests wait: one waited last at `pressedAt`. */
   raiseWhenQuiet(now: number, pressedAt: number): void {
-    const settled = this.#window + this.margin.of(this.#window) + this.margin.meanRoundTrip * 2
+    const settled = this.span + this.margin.meanRoundTrip * 2
     const pressed = now - pressedAt < Math.max(SECOND, this.#window / 4)
     if (this.#raise === 0) {
       const wait = this.#unsure
@@ -162,44 +208,4 @@ export class LimitModel {
     this.#count = this.#count! + Math.max(1, Math.floor(this.#count! * this.#raise))
     this.#raisedAt = now
   }
-}
-
-/** Common lengths of windows, in microseconds. */
-const USUAL = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 86400].map(
-  (s) => s * SECOND,
-)
-
-/** The shortest common length in (above, upTo], else the shortest one above `above`. Microseconds. */
-function windowWithin(above: number, upTo: number): number {
-  return (
-    USUAL.find((length) => length > above && length <= upTo) ??
-    USUAL.find((length) => length > above) ??
-    Math.ceil(above)
-  )
-}
-
-/** The pause after the n-th throttled answer in a row without `Retry-After`, in microseconds. */
-export function blindPause(rejections: number): number {
-  const waits = [1, 1, 3, 5, 20, 30, 60, 120, 300]
-  return waits[Math.min(rejections, waits.length) - 1]! * SECOND
-}
-
-/** A first 429: when its request was sent, its `Retry-After`, and the number of 429 in a row. */
-interface Refused {
-  readonly sentAt: number
-  readonly retryAfter: number | null
-  readonly rejections: number
-}
-
-/** The window in which a request exceeded the limit. It is longer than `above` and probably at most `upTo`. */
-function guessWindow(refused: Refused, sends: Sends, above: number, upTo: number): number {
-  const { sentAt, retryAfter, rejections } = refused
-  const longer = windowWithin(above, upTo)
-  const brief = (retryAfter ?? blindPause(1)) <= SECOND && rejections === 1
-  if (!brief) return longer
-  // A `Retry-After` of one second fits a window of one second, and a longer one that our first request is about to
-  // leave. It is the longer one if the rate did not increase and the request was rejected nevertheless.
-  const last = sends.between(sentAt - SECOND, sentAt)
-  const previous = sends.between(sentAt - 2 * SECOND, sentAt - SECOND)
-  return above > 3 * SECOND && longer <= upTo && last <= 1.05 * previous + 1 ? longer : SECOND
 }

@@ -10,6 +10,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { Limit } from './limit.ts'
 import type { RateLimit } from './limit-model.ts'
+import { type BudgetStore, openSharing } from './sharing.ts'
 
 /** A call is rejected with `GAVE_UP` after `giveUpAfterMs` without an accepted request, … */
 export const GAVE_UP = new Error('the service accepted no request for too long')
@@ -40,6 +41,8 @@ export interface Call {
   readonly since: number
   /** True for a retry, which precedes new calls. */
   readonly again: boolean
+  /** True for a request that precedes those of lists, such as a fetch by id. */
+  readonly urgent?: boolean
 }
 
 export interface Limiter {
@@ -49,6 +52,8 @@ export interface Limiter {
   acquire(signals: readonly AbortSignal[], call: Call): Promise<Permit>
   /** Requests per second, as configured or learned, or null while no limit is known. */
   permittedRate(): number | null
+  /** Gives back the share of a budget that other processes use too. Idempotent. */
+  close(): Promise<void>
 }
 
 interface Caller {
@@ -68,13 +73,23 @@ export interface LimiterOptions {
   readonly giveUpAfterMs?: number | undefined
   /** Permitted requests of the team; learned from answers if undefined. */
   readonly rateLimit?: RateLimit | undefined
+  /** Where the processes of the team share its budget, which the limiter closes; by default there is no other process. */
+  readonly store?: BudgetStore | undefined
 }
 
 export function openLimiter(options: LimiterOptions): Limiter {
   const { clock, logger, giveUpAfterMs = DEFAULT_GIVE_UP_AFTER_MS } = options
   const limit = new Limit(options.concurrency, options.rateLimit)
-  const anew: Set<Caller> = new Set()
+  /** The most urgent first: retries, fetches by id, lists. */
   const repeated: Set<Caller> = new Set()
+  const urgent: Set<Caller> = new Set()
+  const anew: Set<Caller> = new Set()
+  const lines = [repeated, urgent, anew]
+  const waiting = () => lines.reduce((sum, { size }) => sum + size, 0)
+  const demand = () => ({ waiting: waiting(), urgent: urgent.size })
+  const { store } = options
+  const sharing =
+    store === undefined ? null : openSharing({ limit, store, clock, logger, demand, changed: () => admit() })
   let wake: AbortController | null = null
   let loggedAt = Number.NEGATIVE_INFINITY
   let unlogged = 0
@@ -90,16 +105,16 @@ export function openLimiter(options: LimiterOptions): Limiter {
   const hasGivenUp = ({ since }: { readonly since: number }) =>
     clock.now() - Math.max(since, acceptedAt) >= giveUpAfterMs * 1000
 
-  function acquire(signals: readonly AbortSignal[], { since, again }: Call): Promise<Permit> {
+  function acquire(signals: readonly AbortSignal[], call: Call): Promise<Permit> {
     return new Promise((resolve, reject) => {
       const aborted = signals.find((signal) => signal.aborted)
       if (aborted) return reject(aborted.reason)
-      const line = again ? repeated : anew
+      const line = call.again ? repeated : call.urgent === true ? urgent : anew
       const unlisten = () => {
         for (const signal of signals) signal.removeEventListener('abort', onAbort)
       }
       const caller: Caller = {
-        since,
+        since: call.since,
         admit: (permit) => {
           unlisten()
           resolve(permit)
@@ -113,7 +128,7 @@ export function openLimiter(options: LimiterOptions): Limiter {
         unlisten()
         line.delete(caller)
         // An unneeded timer would keep the process alive.
-        if (anew.size + repeated.size === 0) wake?.abort()
+        if (waiting() === 0) wake?.abort()
         reject((event.target as AbortSignal).reason)
       }
       for (const signal of signals) signal.addEventListener('abort', onAbort, { once: true })
@@ -126,9 +141,11 @@ export function openLimiter(options: LimiterOptions): Limiter {
     wake?.abort()
     wake = null
     for (;;) {
-      const line = repeated.size > 0 ? repeated : anew
-      const [caller] = line
-      if (caller === undefined) return
+      sharing?.noteChange()
+      const line = lines.find(({ size }) => size > 0)
+      const [caller] = line ?? []
+      if (line === undefined || caller === undefined) return
+      if (sharing?.mayGo() === false) return
       if (bodies > 0 && limit.inFlight + bodies >= options.concurrency) return
       const now = clock.now()
       const wait = limit.wait(now)
@@ -144,7 +161,7 @@ export function openLimiter(options: LimiterOptions): Limiter {
   }
 
   function turnAway(reason: Error, matches: (caller: Caller) => boolean): void {
-    for (const line of [repeated, anew]) {
+    for (const line of lines) {
       for (const caller of [...line].filter(matches)) {
         line.delete(caller)
         caller.turnAway(reason)
@@ -227,5 +244,6 @@ export function openLimiter(options: LimiterOptions): Limiter {
     unlogged = 0
   }
 
-  return { giveUpAfterMs, acquire, permittedRate: () => limit.rate }
+  const close = async () => await sharing?.close()
+  return { giveUpAfterMs, acquire, permittedRate: () => limit.rate, close }
 }

@@ -6,8 +6,8 @@
  */
 import { parseJson } from '../../core/json.ts'
 import { parseEntries } from '../../core/raw-entries.ts'
+import type { Query } from '../paths.ts'
 import { type Failure, failureOfBody, failureOfRedirect, failureOfStatus } from './failures.ts'
-import type { Query } from './query.ts'
 import type { WireAnswer } from './wire.ts'
 
 /** Request counts; one per stream, and one for the client as a whole. */

@@ -11,11 +11,10 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { GAVE_UP, type Limiter, type Permit, TOO_LONG } from '../budget/limiter.ts'
 import { ApiError } from '../errors.ts'
-import { expandPath } from '../paths.ts'
+import { expandPath, queryText } from '../paths.ts'
 import { type Answer, dateOf, type Meter, type RequestOptions } from './answer.ts'
 import { pauseBefore, retryAfterOf } from './backoff.ts'
 import { durationText, type Failure, failureOfBody, failureOfFault, failureOfThrottling } from './failures.ts'
-import { queryText } from './query.ts'
 import type { WireAnswer, WireRequest, WireStream } from './wire.ts'
 import { BodyFault } from './wire.ts'
 
@@ -78,6 +77,7 @@ export function openAttempts(options: AttemptsOptions): Attempts {
     const path = options.prefix + expandPath(template, call.params)
     const target = path + queryText(call.query)
     const label = call.label ?? template
+    const urgent = template.includes('{')
     const read = call.read ?? (method === 'GET' || method === 'HEAD')
     const signals = call.signal === undefined ? options.signals : [...options.signals, call.signal]
     // Every waiting request adds a listener; many listeners are not a leak.
@@ -92,14 +92,16 @@ export function openAttempts(options: AttemptsOptions): Attempts {
     const since = clock.now()
     let failures = 0
     for (let tries = 1; ; tries++) {
-      const permit = await limiter.acquire(signals, { since, again: tries > 1 }).catch((reason: unknown) => {
-        if (reason !== GAVE_UP && reason !== TOO_LONG) throw reason
-        const failure = failureOfThrottling(
-          reason === GAVE_UP ? 'gave_up' : 'too_long',
-          limiter.giveUpAfterMs,
-        )
-        throw new ApiError(method, label, failure, tries - 1, read)
-      })
+      const permit = await limiter
+        .acquire(signals, { since, again: tries > 1, urgent })
+        .catch((reason: unknown) => {
+          if (reason !== GAVE_UP && reason !== TOO_LONG) throw reason
+          const failure = failureOfThrottling(
+            reason === GAVE_UP ? 'gave_up' : 'too_long',
+            limiter.giveUpAfterMs,
+          )
+          throw new ApiError(method, label, failure, tries - 1, read)
+        })
       totals.requests += 1
       if (call.meter) call.meter.requests += 1
       const startedAt = clock.now()

@@ -3,7 +3,7 @@
  *
  * Invariant: only the query of a link is used (law 7); scheme, host, port and path are discarded.
  */
-import { type Query, queryText } from '../http/query.ts'
+import { type Query, queryText } from '../paths.ts'
 
 /** The query of a link, without the question mark; empty if there is none. */
 export function queryOfLink(link: string): string {

@@ -5,7 +5,7 @@
  * the counts therefore depend only on the content of the pages, never on timing.
  */
 import { ShapeError } from '../errors.ts'
-import { type Query, queryText } from '../http/query.ts'
+import { type Query, queryText } from '../paths.ts'
 import { withFilters } from './link.ts'
 import { type Instability, type NumberedPages, numberedRest, type ScanOutcome } from './page.ts'
 

@@ -4,7 +4,7 @@
  * Invariant: only if the outcome is `complete` and `stable` may a missing id be checked as a possible delete (law 6).
  */
 import type { Answer, Meter, RequestOptions } from '../http/answer.ts'
-import type { Query } from '../http/query.ts'
+import type { Query } from '../paths.ts'
 import { numberIn, withFilters, withNumber } from './link.ts'
 
 export interface Page {

@@ -8,14 +8,14 @@ import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig, requireTeams } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
+import { openBudgets } from '../../load/budgets.ts'
 import { verificationFacts } from '../../operate/receipts.ts'
 import { type VerifySummary, verify } from '../../reconcile/verify/verify.ts'
 import { ALL_STREAMS, FILES } from '../../streams/catalogue.ts'
 import { type Context, exitAfter, openLogger, printJson, requireWarehouse } from '../context.ts'
 import { openReceipt } from '../manage/receipt.ts'
 import { streamsNamed, streamsOption, teamOption } from '../options.ts'
-import { alertsAtEnd } from '../run/alerts-at-end.ts'
-import { openProgress } from '../run/progress.ts'
+import { alertsAtEnd, openProgress } from '../run/progress.ts'
 import { nextText, verifyDocument, verifyText } from './verify-report.ts'
 
 interface Options {
@@ -78,8 +78,10 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
   using progress = openProgress(context, teams.length > 1)
   const logger = openLogger(progress, config)
   await using _alerts = alertsAtEnd(context, config, { url: warehouse.url, logger })
+  await using budgets = openBudgets(warehouse.url)
   const summary = await verify({
     url: warehouse.url,
+    budgets,
     teams,
     streams,
     repair: options.repair ? { allowMassDelete: options.allowMassDelete === true } : null,

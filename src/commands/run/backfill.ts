@@ -14,6 +14,7 @@ import { parseInstant } from '../../core/time.ts'
 import { type BackfillSummary, backfill } from '../../extract/backfill.ts'
 import type { BackfillOptions, TeamSource } from '../../extract/backfill-options.ts'
 import { type PlannedRun, planBackfill } from '../../extract/slices.ts'
+import { openBudgets } from '../../load/budgets.ts'
 import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
 import { settleDeliveries } from '../../operate/health/silence-signs.ts'
 import { prune } from '../../operate/serve/retention.ts'
@@ -22,9 +23,8 @@ import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, exitAfter, openLogger, openWarehouse, printJson } from '../context.ts'
 import { streamsNamed, streamsOption, teamOption } from '../options.ts'
-import { alertsAtEnd } from './alerts-at-end.ts'
 import { backfillDocument, backfillText } from './backfill-report.ts'
-import { openProgress } from './progress.ts'
+import { alertsAtEnd, openProgress } from './progress.ts'
 
 interface Options {
   readonly streams?: string
@@ -81,8 +81,10 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
   using progress = openProgress(context, teams.length > 1)
   const logger = openLogger(progress, config)
   for (const note of notes) logger.warn(note)
+  await using budgets = dry ? null : openBudgets(warehouse.url)
   const asked: BackfillOptions = {
     url: warehouse.url,
+    ...(budgets === null ? {} : { budgets }),
     teams,
     streams,
     allowMassDelete: options.allowMassDelete === true,

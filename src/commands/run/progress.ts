@@ -1,11 +1,17 @@
 /**
- * Progress bars on a terminal, one per stream. Other output goes through `stderr`, which writes it above the bars.
+ * What commands that run something share. Alerts at the end, for installations without `serve`: an alert that a few tries
+ * could not post is left to the next round. And progress bars on a terminal, one per stream: other output goes through `stderr`, which writes it above the bars.
  * Without a terminal, a line of the log every ten seconds.
  *
- * Invariant: without a terminal, no bar is drawn and `stderr` writes its text unchanged.
+ * Invariant: alerts never throw and never change the exit code. Without a terminal, no bar is drawn and `stderr` writes its text unchanged.
  */
 import { MultiBar, Presets, type SingleBar } from 'cli-progress'
+import type { Logger } from 'pino'
+import type { Config } from '../../config/config.ts'
+import { systemClock } from '../../core/clock.ts'
 import type { Progress } from '../../extract/source.ts'
+import { runRound } from '../../operate/alerts/round.ts'
+import { openWebhookChecks } from '../../operate/health/webhook-checks.ts'
 import type { Context, Output } from '../context.ts'
 
 export interface ProgressBars extends Disposable {
@@ -95,4 +101,37 @@ function lineOf({ team, stream, fetched, expected, since, before }: Part, at: nu
   const left = expected === null || rate === 0 ? null : Math.max(0, Math.round((expected - fetched) / rate))
   const figures = { fetched, expected, per_second: Math.round(rate * 10) / 10, seconds_left: left }
   return { level: 30, time: Date.now(), team, stream, ...figures, msg: 'progress' }
+}
+
+/** Pauses before another try, after a failed post or while another process posts. */
+const PAUSES_MS = [1_000, 3_000] as const
+
+export function alertsAtEnd(
+  { signal, version }: Pick<Context, 'signal' | 'version'>,
+  { alerts, ingestTeams, inboxDays }: Pick<Config, 'alerts' | 'ingestTeams' | 'inboxDays'>,
+  place: { readonly url: string; readonly logger: Logger },
+): AsyncDisposable {
+  return {
+    async [Symbol.asyncDispose]() {
+      if (alerts === null) return
+      const teams = ingestTeams.map(({ name }) => name)
+      const webhookChecks = openWebhookChecks({ inboxDays })
+      const options = {
+        ...place,
+        settings: alerts,
+        teams,
+        webhookChecks,
+        clock: systemClock,
+        signal,
+        version,
+      }
+      for (const pause of [...PAUSES_MS, null]) {
+        // The user has interrupted the command and expects it to end.
+        if (signal.aborted) return
+        const outcome = await runRound(options, { thorough: true, insist: true })
+        if (outcome === 'posted' || outcome === 'quiet' || pause === null) return
+        await systemClock.sleep(pause, signal).catch(() => {})
+      }
+    },
+  }
 }

@@ -16,8 +16,7 @@ import { type Context, exitAfter, openLogger, printJson, requireWarehouse } from
 import { streamsNamed, streamsOption, teamOption } from '../options.ts'
 import { table } from '../printable.ts'
 import { fittedTable, paragraph } from '../terminal.ts'
-import { alertsAtEnd } from './alerts-at-end.ts'
-import { openProgress } from './progress.ts'
+import { alertsAtEnd, openProgress } from './progress.ts'
 
 interface Options {
   readonly streams?: string

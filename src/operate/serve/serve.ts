@@ -10,6 +10,7 @@ import { openLimiter } from '../../api/budget/limiter.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
 import { openWorker } from '../../extract/work.ts'
 import type { Ingester } from '../../ingest/http/server.ts'
+import { openBudgets } from '../../load/budgets.ts'
 import { restoreTeam } from '../../load/teams.ts'
 import { openBoundedQueries } from '../../warehouse/bounded-queries.ts'
 import { openSession } from '../../warehouse/connect.ts'
@@ -75,10 +76,13 @@ async function openParts(
 ): Promise<Pick<Serving, 'ingest' | 'admin' | 'next'>> {
   const { url, clock, logger, inboxDays } = options
   const teamIds = await registerTeams(url, options.ingestTeams)
-  // The refetcher and scheduled backfills share one request budget for each team.
+  const budgets = use(openBudgets(url))
+  // The refetcher, scheduled backfills and other processes share one request budget for each team.
   const teams = options.teams.map((team) => {
     const { concurrency, giveUpAfterMs, rateLimit } = team
-    const limiter = openLimiter({ concurrency, giveUpAfterMs, rateLimit, clock, logger })
+    const store = budgets.ofTeam(teamIds.get(team.name)!)
+    const limiter = openLimiter({ concurrency, giveUpAfterMs, rateLimit, store, clock, logger })
+    use({ [Symbol.asyncDispose]: limiter.close })
     return { ...team, teamId: teamIds.get(team.name)!, limiter }
   })
   const metrics = openMetrics()

@@ -11,6 +11,7 @@ import { openFairQueue } from '../../core/fair-queue.ts'
 import { type OpenTeam, openTeam, type TeamSource } from '../../extract/backfill-options.ts'
 import { figuresOf, sourceOf } from '../../extract/run-stream.ts'
 import { emptyTally, type Progress } from '../../extract/source.ts'
+import type { Budgets } from '../../load/budgets.ts'
 import { whyStopped } from '../../load/cancel-run.ts'
 import { type Loaders, type OpenLoaders, openLoaders } from '../../load/merge/loaders.ts'
 import { firstStep, openRunProgress, type RunProgress } from '../../load/run-progress.ts'
@@ -53,6 +54,8 @@ export interface VerifyOptions {
   readonly logger: Logger
   readonly signal: AbortSignal
   readonly version?: string
+  /** Where processes share the request budgets of teams. */
+  readonly budgets?: Budgets
   readonly onProgress: (team: string, stream: StreamName, progress: Progress) => void
   /** Stores how far the run has come while it runs, for the console. Default: no. */
   readonly isWatched?: boolean

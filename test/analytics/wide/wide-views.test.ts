@@ -1,7 +1,6 @@
 /** One column per question, typed and named, that stays whatever happens to the question. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { nameFor, slugOf } from '../../../src/analytics/wide/column-names.ts'
-import { columnsFor, MAX_COLUMNS } from '../../../src/analytics/wide/wide-columns.ts'
+import { columnsFor, MAX_COLUMNS, nameFor, slugOf } from '../../../src/analytics/wide/wide-columns.ts'
 import {
   type LittleRecord,
   type LittleService,

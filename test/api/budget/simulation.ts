@@ -177,7 +177,7 @@ export function simulate(given: Circumstances): Run {
 }
 
 /** mulberry32 */
-function generator(seed: number): () => number {
+export function generator(seed: number): () => number {
   let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0
@@ -187,7 +187,7 @@ function generator(seed: number): () => number {
   }
 }
 
-function heap<T>(compare: (a: T, b: T) => number): { push(item: T): void; pop(): T | undefined } {
+export function heap<T>(compare: (a: T, b: T) => number): { push(item: T): void; pop(): T | undefined } {
   const items: T[] = []
   return {
     push(item) {

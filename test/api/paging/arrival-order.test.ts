@@ -4,9 +4,9 @@ import { expect, test } from 'vitest'
 import { ApiError, ShapeError } from '../../../src/api/errors.ts'
 import type { Answer } from '../../../src/api/http/answer.ts'
 import { failureOfStatus } from '../../../src/api/http/failures.ts'
-import { queryText } from '../../../src/api/http/query.ts'
 import type { Getter } from '../../../src/api/paging/page.ts'
 import { scanPages } from '../../../src/api/paging/pages.ts'
+import { queryText } from '../../../src/api/paths.ts'
 
 const SIZE = 3
 

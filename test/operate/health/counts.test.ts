@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sumUpCounts } from '../../../src/operate/health/counts.ts'
 import { readStatus } from '../../../src/operate/health/status.ts'
-import { listTeams } from '../../../src/operate/list-teams.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
+import { listTeams } from '../../../src/warehouse/teams.ts'
 import { openChoice } from '../../simulate/choice.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 

@@ -1,6 +1,6 @@
 /** Query strings of our own filters. */
 import { expect, test } from 'vitest'
-import { queryText } from '../../../src/api/http/query.ts'
+import { queryText } from '../../src/api/paths.ts'
 
 test.each<[Parameters<typeof queryText>[0], string]>([
   [undefined, ''],

@@ -1,0 +1,224 @@
+/** Processes that share a budget, in simulated time: what they send together, and what a 429, a kill and an outage do. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Division } from '../../../src/api/budget/division.ts'
+import { openMemoryStore, openSimulatedClock, type Process, startProcess } from './processes.ts'
+import { generator, type Limiter, slidingWindow } from './simulation.ts'
+
+const SECOND = 1_000_000
+
+function open(service: Limiter, seed = 1) {
+  const { clock, run } = openSimulatedClock()
+  const store = openMemoryStore(clock)
+  const random = generator(seed)
+  const processes: Process[] = []
+  const begun = clock.now()
+  const seconds = () => (clock.now() - begun) / SECOND
+  return {
+    ...{ clock, store, processes, begun, seconds },
+    start(options: Partial<Parameters<typeof startProcess>[0]> = {}) {
+      const process = startProcess({
+        ...{ clock, service, random, store: store.of(`process ${processes.length}`) },
+        ...options,
+      })
+      processes.push(process)
+      return process
+    },
+    run: (forSeconds: number) => run(clock.now() + forSeconds * SECOND),
+    /** Ends and leaves, as a command does. */
+    async stop(leaving: readonly Process[] = processes) {
+      for (const process of leaving) process.stop()
+      await run(clock.now() + 3 * SECOND)
+      const closed = Promise.all(leaving.map((process) => process.close()))
+      await run(clock.now() + SECOND)
+      await closed
+    },
+    log: () => processes.flatMap(({ sent }) => sent).toSorted((a, b) => a.at - b.at),
+    division: () => store.division as unknown as Division,
+  }
+}
+
+/** Accepted and rejected requests that arrived in this many seconds from `from` on. */
+function counted(log: Process['sent'], from: number, seconds: number) {
+  const within = log.filter(({ at }) => at >= from && at < from + seconds * SECOND)
+  const rejected = within.filter((request) => request.rejected).length
+  return { accepted: within.length - rejected, rejected }
+}
+
+test('a configured limit is kept by all together, however they come, go and are killed', async () => {
+  const event = fc.record({
+    after: fc.double({ min: 0.05, max: 4, noNaN: true }),
+    what: fc.constantFrom('start', 'start', 'stop', 'kill'),
+    calls: fc.integer({ min: 1, max: 12 }),
+  })
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(event, { minLength: 3, maxLength: 10 }),
+      fc.integer({ min: 1, max: 40 }),
+      fc.constantFrom(1, 3),
+      async (events, requests, seconds) => {
+        const scene = open({ take: () => null, permitted: () => Infinity })
+        const rateLimit = { requests, seconds }
+        const alive: Process[] = []
+        for (const { after, what, calls } of events) {
+          if (what === 'start') alive.push(scene.start({ rateLimit, calls, jitter: 0 }))
+          else if (what === 'kill') alive.shift()?.kill()
+          else await scene.stop(alive.splice(0, 1))
+          await scene.run(after)
+        }
+        for (const process of alive) process.kill()
+        const log = scene.log()
+        for (const [at, later] of log.slice(requests).entries())
+          expect(later.at - log[at]!.at).toBeGreaterThanOrEqual(seconds * SECOND)
+      },
+    ),
+    { numRuns: 25, seed: 20260102 },
+  )
+})
+
+describe('four processes', () => {
+  test.each([
+    [4, 90],
+    [20, 40],
+    [500, 6],
+  ])(
+    'find a limit of %i/s together; the next four begin with it, use it and waste nothing',
+    async (rate, seconds) => {
+      const scene = open(slidingWindow(rate, 1), 7)
+      for (let each = 0; each < 4; each++) scene.start()
+      await scene.run(seconds)
+      const first = scene.processes.splice(0)
+      await scene.stop(first)
+      expect(scene.division().learned!.count).toBeGreaterThanOrEqual(rate * 0.9)
+      expect(scene.division().holders).toEqual({})
+      const again = scene.clock.now()
+      for (let each = 0; each < 4; each++) scene.start()
+      await scene.run(seconds)
+      for (const { failures } of [...first, ...scene.processes]) expect(failures).toEqual([])
+      const { accepted, rejected } = counted(scene.log(), again, seconds)
+      expect(accepted / (rate * seconds)).toBeGreaterThan(0.95)
+      // One 429 is what it costs to try whether the limit has risen.
+      expect(rejected).toBeLessThanOrEqual(Math.max(2, 0.01 * accepted))
+      const statements = scene.store.counts.statements / (2 * seconds)
+      expect(statements).toBeLessThan(20)
+    },
+  )
+
+  test('have their shares soon after the others have joined, and one that ends leaves its own to them', async () => {
+    const scene = open(slidingWindow(40, 1), 3)
+    scene.start()
+    await scene.run(30)
+    for (let each = 0; each < 3; each++) scene.start()
+    await scene.run(4)
+    const from = scene.clock.now()
+    await scene.run(4)
+    for (const { sent } of scene.processes) {
+      const { accepted } = counted(sent, from, 4)
+      expect(accepted).toBeGreaterThanOrEqual(0.15 * 160)
+      expect(accepted).toBeLessThanOrEqual(0.35 * 160)
+    }
+    await scene.stop(scene.processes.slice(1))
+    const alone = scene.clock.now()
+    await scene.run(4)
+    expect(counted(scene.processes[0]!.sent, alone, 4).accepted).toBeGreaterThanOrEqual(0.9 * 160)
+  })
+
+  test('wait when one of them is asked to', async () => {
+    let isClosed = false
+    const scene = open({ take: () => (isClosed ? 5 * SECOND : null), permitted: () => Infinity })
+    for (let each = 0; each < 4; each++) scene.start()
+    await scene.run(3)
+    isClosed = true
+    await scene.run(0.2)
+    isClosed = false
+    const refusedAt = scene.log().find(({ rejected }) => rejected)!.at
+    const before = scene.log().length
+    await scene.run(4)
+    expect(scene.log().length).toBe(before)
+    await scene.run(3)
+    expect(scene.log().at(-1)!.at).toBeGreaterThan(refusedAt + 5 * SECOND)
+    for (const { sent } of scene.processes) expect(sent.at(-1)!.at).toBeGreaterThan(refusedAt + 5 * SECOND)
+  })
+
+  test('go on when the one that explains a rejection is killed', async () => {
+    const scene = open(slidingWindow(20, 1), 5)
+    for (let each = 0; each < 4; each++) scene.start()
+    for (let steps = 0; scene.store.division === null || scene.division().episode === null; steps++) {
+      expect(steps).toBeLessThan(1_000)
+      await scene.run(0.02)
+    }
+    const owner = Number(scene.division().episode!.owner.split(' ')[1])
+    scene.processes[owner]!.kill()
+    const others = scene.processes.filter((_, at) => at !== owner)
+    // The lease of the killed one ends, and what it may have sent leaves the window.
+    await scene.run(8)
+    const from = scene.clock.now()
+    await scene.run(10)
+    const sent = others.flatMap((process) => process.sent)
+    expect(counted(sent, from, 10).accepted).toBeGreaterThan(0.5 * 200)
+    for (const { failures } of others) expect(failures).toEqual([])
+  })
+})
+
+describe('a process', () => {
+  test('is not paced by a service that refuses nothing, and asks the store a few times a second', async () => {
+    const scene = open({ take: () => null, permitted: () => Infinity })
+    scene.start({ latency: 10, jitter: 0 })
+    await scene.run(5)
+    // Four in flight, of ten milliseconds each; two for the first hundred.
+    expect(scene.log().length).toBeGreaterThan(0.9 * 5 * 400)
+    expect(scene.store.counts.statements).toBeLessThan(20)
+  })
+
+  test('asks the store nothing while it has nothing to send, and keeps nothing from the others', async () => {
+    const scene = open(slidingWindow(10, 1))
+    const first = scene.start()
+    await scene.run(5)
+    first.stop()
+    await scene.run(5)
+    expect(scene.division().holders).toEqual({})
+    const { statements } = scene.store.counts
+    await scene.run(60)
+    expect(scene.store.counts.statements).toBe(statements)
+  })
+
+  test('goes on when the store is away, and shares again when it is back', async () => {
+    const scene = open(slidingWindow(20, 1))
+    const process = scene.start()
+    await scene.run(5)
+    scene.store.setAway(true)
+    await scene.run(10)
+    expect(counted(process.sent, scene.clock.now() - 5 * SECOND, 5).accepted).toBeGreaterThan(0.7 * 100)
+    scene.store.setAway(false)
+    await scene.run(5)
+    expect(Object.keys(scene.division().holders)).toEqual(['process 0'])
+    expect(process.failures).toEqual([])
+  })
+
+  test('begins at once although the last one was killed, but for what that one may still have used', async () => {
+    const scene = open(slidingWindow(1000, 3600))
+    const rateLimit = { requests: 1000, seconds: 3600 }
+    const killed = scene.start({ rateLimit })
+    await scene.run(60)
+    killed.kill()
+    await scene.run(5)
+    const next = scene.start({ rateLimit })
+    const from = scene.clock.now()
+    await scene.run(60)
+    expect(counted(next.sent, from, 60).accepted).toBeGreaterThanOrEqual(15)
+  })
+
+  test('with urgent requests has permits before others that read lists', async () => {
+    const scene = open({ take: () => null, permitted: () => Infinity })
+    const rateLimit = { requests: 8, seconds: 1 }
+    scene.start({ rateLimit })
+    await scene.run(5)
+    const urgent = scene.start({ rateLimit, isUrgent: true })
+    await scene.run(3)
+    const from = scene.clock.now()
+    await scene.run(4)
+    const [lists, byId] = [scene.processes[0]!, urgent].map(({ sent }) => counted(sent, from, 4).accepted)
+    expect(byId).toBeGreaterThan(2 * lists!)
+    expect(lists).toBeGreaterThan(0)
+  })
+})

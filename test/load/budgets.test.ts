@@ -1,0 +1,114 @@
+/** The request budget of a team in Postgres: several sessions change it, and none loses what another wrote. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Budgets, openBudgets, type TeamBudget } from '../../src/load/budgets.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { ask } from '../support/sessions.ts'
+
+let warehouse: TestDatabase
+const opened: Budgets[] = []
+
+beforeAll(async () => {
+  warehouse = await createTestDatabase()
+})
+afterAll(async () => {
+  for (const budgets of opened) await budgets[Symbol.asyncDispose]()
+  await warehouse?.drop()
+})
+
+/** As a process of its own. */
+function budgetOf(teamId: number): TeamBudget {
+  const budgets = openBudgets(warehouse.url)
+  opened.push(budgets)
+  return budgets.ofTeam(teamId)
+}
+
+interface Notes {
+  readonly learned: { readonly count: number; readonly window: number } | null
+  readonly pausedUntil: number
+  readonly writes: number
+}
+
+const NOTHING: Notes = { learned: null, pausedUntil: 0, writes: 0 }
+
+/** Adds a write, and returns how many there were, and the time of the store. */
+async function write(budget: TeamBudget, change: Partial<Notes> = {}, notify = false) {
+  let seen = { writes: 0, now: 0 }
+  await budget.update((stored, now) => {
+    const before = (stored as Notes | null) ?? NOTHING
+    seen = { writes: before.writes, now }
+    return { division: { ...before, ...change, writes: before.writes + 1 }, notify }
+  })
+  return seen
+}
+
+test('sessions that change it at the same time lose no change, and teams have one each', async () => {
+  const sessions = [1, 1, 1, 1, 2].map(budgetOf)
+  await Promise.all(
+    sessions.map(async (session) => {
+      for (let each = 0; each < 25; each++) await write(session)
+    }),
+  )
+  expect(await write(sessions[0]!)).toMatchObject({ writes: 100 })
+  expect(await write(sessions[4]!)).toMatchObject({ writes: 25 })
+})
+
+test('a change that is of note wakes the others of the team, and nobody else', async () => {
+  const [own, other, stranger] = [3, 3, 4].map(budgetOf) as [TeamBudget, TeamBudget, TeamBudget]
+  const woken: string[] = []
+  for (const [name, budget] of Object.entries({ own, other, stranger })) {
+    await write(budget)
+    budget.listen(() => woken.push(name))
+  }
+  await write(own)
+  await write(own, {}, true)
+  await expect.poll(() => woken).toEqual(['other'])
+  await write(stranger, {}, true)
+  await write(other, {}, true)
+  await expect.poll(() => woken).toEqual(['other', 'own'])
+})
+
+test('its time is that of Postgres, and a person reads limit, window and pause in columns', async () => {
+  const budget = budgetOf(5)
+  const { now } = await write(budget)
+  const [clock] = await ask<{ micros: number }>(
+    warehouse.url,
+    'select (extract(epoch from now()) * 1000000)::float8 as micros',
+  )
+  expect(Math.abs(clock!.micros - now)).toBeLessThan(60_000_000)
+  const read = async () => {
+    const [row] = await ask<Record<string, unknown>>(
+      warehouse.url,
+      `select "limit", extract(epoch from "window")::int as "window", learned_at,
+         round(extract(epoch from paused_until - to_timestamp(${now / 1e6})))::int as pause
+       from intake_ops.budgets where team_id = 5`,
+    )
+    return row!
+  }
+  expect(await read()).toEqual({ limit: null, window: null, learned_at: null, pause: null })
+  await write(budget, { learned: { count: 20, window: 60_000_000 }, pausedUntil: now + 300_000_000 })
+  const learned = await read()
+  expect(learned).toMatchObject({ limit: 20, window: 60, pause: 300 })
+  await write(budget, { pausedUntil: 0 })
+  expect(await read()).toEqual({ ...learned, pause: null })
+  await write(budget, { learned: { count: 21, window: 60_000_000 } })
+  const { learned_at: later } = await read()
+  expect(Number(later)).toBeGreaterThan(Number(learned.learned_at))
+})
+
+test('a connection that broke is replaced, and still wakes', async () => {
+  const [broken, other] = [6, 6].map(budgetOf) as [TeamBudget, TeamBudget]
+  let woken = 0
+  broken.listen(() => {
+    woken += 1
+  })
+  await write(broken)
+  await ask(
+    warehouse.url,
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where application_name = 'intake-sync request budget' and datname = current_database()`,
+  )
+  await expect.poll(() => write(broken).catch(() => null)).not.toBeNull()
+  await expect.poll(() => write(other).catch(() => null)).not.toBeNull()
+  await write(other, {}, true)
+  await expect.poll(() => woken).toBe(1)
+})
