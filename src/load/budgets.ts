@@ -5,6 +5,7 @@
  * process that stops delays no other. A connection that breaks, or does not answer, is replaced at the next exchange.
  */
 import { randomUUID } from 'node:crypto'
+import PQueue from 'p-queue'
 import type { QueryConfig, QueryResult } from 'pg'
 import { openSession, type Session } from '../warehouse/connect.ts'
 
@@ -62,6 +63,8 @@ const WRITE = `
 export function openBudgets(url: string): Budgets {
   const listeners = new Map<string, { readonly teamId: number; readonly listener: () => void }>()
   let session: Promise<Session> | null = null
+  /** Teams take turns on the session. Where it breaks, those that wait for it fail at once. */
+  const turns = new PQueue({ concurrency: 1 })
   let isClosed = false
 
   async function connected(): Promise<Session> {
@@ -83,17 +86,19 @@ export function openBudgets(url: string): Budgets {
     if (isClosed) throw new Error('the budgets are closed')
     session ??= connected()
     const used = session
-    try {
-      const config: QueryConfig & { query_timeout: number } = { text, values, query_timeout: TIMEOUT_MS }
-      return await (await used).client.query<Row>(config)
-    } catch (error) {
-      if (session === used) session = null
-      used.then(
-        (broken) => broken.close(),
-        () => {},
-      )
-      throw error
-    }
+    const config: QueryConfig & { query_timeout: number } = { text, values, query_timeout: TIMEOUT_MS }
+    return await turns.add(async () => {
+      try {
+        return await (await used).client.query<Row>(config)
+      } catch (error) {
+        if (session === used) session = null
+        used.then(
+          (broken) => broken.close(),
+          () => {},
+        )
+        throw error
+      }
+    })
   }
 
   function ofTeam(teamId: number): TeamBudget {

@@ -156,7 +156,11 @@ describe('the parts of serve', () => {
     await using warehouse = await openWarehouse()
     const env = { DATABASE_URL: warehouse.url, INTAKE_WEBHOOK_SECRETS: SECRET }
     const ingester = await startServing(env, '--no-drain', '--no-schedule')
-    expect(ingester.document.off).toEqual({ drain: '--no-drain', schedule: '--no-schedule' })
+    expect(ingester.document.off).toEqual({
+      drain: '--no-drain',
+      schedule: '--no-schedule',
+      work: 'no API credentials for default',
+    })
     expect((await send(ingester.document.webhooks!, patientEvent('p-1', 'Ann'))).status).toBe(200)
     const drains = `select application_name from pg_stat_activity
       where datname = current_database() and application_name ~ 'drain|listen'`
