@@ -81,7 +81,8 @@ export function openWorker(options: WorkOptions): Worker {
         const { code, message } = warehouseError(error)
         if (lost === null) logger.warn({ code }, `no slices can be claimed: ${message}`)
         lost = message
-        if (life !== null && !(await isAlive(life))) end(life)
+        const current = life
+        if (current !== null && !(await isAlive(current))) end(current)
       }
       await notifier.wait(seen, EVERY_MS)
     }

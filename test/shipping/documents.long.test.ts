@@ -28,7 +28,7 @@ function linesOf(text: string): readonly string[] {
 
 /** Exit code 4 where something waits for a person: the events that nobody can read are dead letters again. */
 const UNREADABLE = /^intake-sync replay --inbox/
-const RUNS_UNTIL_STOPPED = /^intake-sync (?:serve|console)/
+const RUNS_UNTIL_STOPPED = /^intake-sync (?:serve|console|work)/
 
 let scene: Scene
 let folder: string

@@ -165,10 +165,7 @@ function written(now: number): string {
   return `${seconds}.${String(now % 1_000_000).padStart(6, '0')}Z`
 }
 
-/**
- * In a database of the simulation: its own clock instead of Postgres's, in statements and in defaults of columns; and
- * statistics of tables only when a session wants them, because an erasure refreshes the statistics that are there.
- */
+/** In a migrated database: a clock of its own instead of Postgres's, in statements and in defaults of columns. */
 export async function setClock(client: pg.Client): Promise<void> {
   await client.query(`
     create schema sim;
@@ -187,6 +184,15 @@ export async function setClock(client: pg.Client): Promise<void> {
       loop
         execute format('alter table %s alter column %I set default sim.now()', found.place, found.attname);
       end loop;
+    end $$`)
+}
+
+/** Statistics of tables only when a session wants them, because an erasure refreshes the statistics that are there. */
+export async function stopAutovacuum(client: pg.Client): Promise<void> {
+  await client.query(`
+    do $$
+    declare found record;
+    begin
       for found in
         select oid::regclass as place from pg_class
         where relkind = 'r' and relnamespace::regnamespace::text like 'intake%'

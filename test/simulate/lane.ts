@@ -4,7 +4,7 @@
  * Invariant: no seed sees what another seed left.
  */
 import pg from 'pg'
-import { type Backends, openBackends, setClock } from './backends.ts'
+import { type Backends, openBackends, setClock, stopAutovacuum } from './backends.ts'
 import { COPY } from './follower.ts'
 
 export interface Lane extends AsyncDisposable {
@@ -33,6 +33,7 @@ export async function openLane(url: string): Promise<Lane> {
   })
   await judge.connect()
   await setClock(judge)
+  await stopAutovacuum(judge)
   await judge.query(COPY)
   const backends = openBackends(url)
   let teams = 0
