@@ -42,6 +42,8 @@ export interface Config {
   readonly consoleValues: boolean
   /** Null: no schedule. */
   readonly cron: string | null
+  /** What becomes of scheduled times that no process took. */
+  readonly cronMissed: 'run' | 'skip'
   readonly lookbackDays: number
   /** Days between full scans of responses. */
   readonly sweepDays: number
@@ -96,6 +98,7 @@ const VARIABLES = {
   ...CONSOLE_PROXY,
   INTAKE_CONSOLE_VALUES: ['1 or 0', z.enum(['0', '1'])],
   INTAKE_CRON: ['a cron expression of five fields, or off', z.string().refine(isSchedule)],
+  INTAKE_CRON_MISSED: ['run or skip', z.enum(['run', 'skip'])],
   INTAKE_LOOKBACK_DAYS: ['a whole number of days', days(0)],
   INTAKE_SWEEP_DAYS: ['a whole number of days', days(0)],
   INTAKE_ENCRYPTION_KEY: ['32 bytes in base64', z.string().regex(/^[\w+/-]{43}=?$/)],
@@ -138,6 +141,7 @@ export function readConfig(env: NodeJS.ProcessEnv, document?: object): Config {
     consoleProxy: consoleProxyOf(value),
     consoleValues: value('INTAKE_CONSOLE_VALUES') === '1',
     cron: cron === 'off' ? null : cron,
+    cronMissed: value('INTAKE_CRON_MISSED') ?? 'skip',
     lookbackDays: value('INTAKE_LOOKBACK_DAYS') ?? 2,
     sweepDays: value('INTAKE_SWEEP_DAYS') ?? 7,
     encryptionKey: value('INTAKE_ENCRYPTION_KEY'),

@@ -65,6 +65,7 @@ export const SETTINGS: Readonly<Record<string, { readonly without: string | null
     INTAKE_CONSOLE_ROLES: { without: null },
     INTAKE_CONSOLE_VALUES: { without: null },
     INTAKE_CRON: { without: '0 2 * * *' },
+    INTAKE_CRON_MISSED: { without: 'skip' },
     INTAKE_INBOX_DAYS: { without: '30' },
     INTAKE_HISTORY_DAYS: { without: '400' },
     INTAKE_RUN_DAYS: { without: '400' },

@@ -103,3 +103,29 @@ export function openNotifier(clock: Clock): Notifier {
     },
   }
 }
+
+/** Times of the day, in the zone of the process, and the days on which they are due. */
+interface Times {
+  readonly hours: readonly number[]
+  readonly minutes: readonly number[]
+  /** True if something is due at this time: on a day, at all of its times or at none. */
+  matches(time: Date): boolean
+}
+
+/** The last time that is later than `after` and not later than `upTo`; null if there is none. */
+export function lastTimeOf({ hours, minutes, matches }: Times, after: Date, upTo: Date): Date | null {
+  const times = hours.flatMap((hour) => minutes.map((minute) => ({ hour, minute })))
+  times.sort((one, other) => other.hour - one.hour || other.minute - one.minute)
+  const [year, month] = [upTo.getFullYear(), upTo.getMonth()]
+  for (let day = upTo.getDate(); new Date(year, month, day + 1) > after; day -= 1) {
+    for (const { hour, minute } of times) {
+      const time = new Date(year, month, day, hour, minute)
+      // Clocks that are put forward skip some.
+      if (time > upTo || time.getHours() !== hour) continue
+      if (time <= after) return null
+      if (matches(time)) return time
+      break
+    }
+  }
+  return null
+}

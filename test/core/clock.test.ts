@@ -1,7 +1,7 @@
 /** Our own clock: whole microseconds that never go back, and pauses that an abort ends. */
 import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
-import { systemClock } from '../../src/core/clock.ts'
+import { lastTimeOf, systemClock } from '../../src/core/clock.ts'
 
 test('returns whole microseconds of the time of day, and never goes back', () => {
   let before = 0
@@ -33,4 +33,19 @@ test('an abort ends a pause with its reason, and an earlier abort prevents it', 
   await expect(sleeping).rejects.toBe(reason)
   await expect(systemClock.sleep(3_600_000, stop.signal)).rejects.toBe(reason)
   expect(getEventListeners(stop.signal, 'abort')).toEqual([])
+})
+
+test('the last time of a schedule after one time and not after another', () => {
+  const at = (day: number, hour: number, minute: number) => new Date(2026, 5, day, hour, minute)
+  // In no order, and on odd days only.
+  const times = { hours: [5, 1], minutes: [30, 0, 45], matches: (time: Date) => time.getDate() % 2 === 1 }
+  const last = (after: Date, upTo: Date) => lastTimeOf(times, after, upTo)
+  expect(last(at(1, 0, 0), at(3, 5, 31))).toEqual(at(3, 5, 30))
+  expect(last(at(1, 0, 0), at(3, 5, 30))).toEqual(at(3, 5, 30))
+  expect(last(at(1, 0, 0), at(3, 1, 44))).toEqual(at(3, 1, 30))
+  expect(last(at(1, 0, 0), at(3, 0, 59))).toEqual(at(1, 5, 45))
+  expect(last(at(1, 5, 45), at(3, 0, 59))).toBe(null)
+  expect(last(at(1, 5, 44), at(2, 23, 59))).toEqual(at(1, 5, 45))
+  expect(last(at(3, 5, 30), at(1, 5, 30))).toBe(null)
+  expect(last(new Date(2024, 5, 1), at(2, 12, 0))).toEqual(at(1, 5, 45))
 })

@@ -193,6 +193,24 @@ describe('the parts of serve', () => {
     const wrong = await runCommand(['serve', '--cron', 'daily'], env)
     expect(wrong).toMatchObject({ code: 2, stderr: expect.stringMatching(/cron expression of five fields/) })
   })
+
+  it('with INTAKE_CRON_MISSED=run it backfills once for the nights that were missed', async () => {
+    await using scene = await openScene({ patients: 3 })
+    await query(scene.url, "insert into intake.teams (name) values ('default') on conflict do nothing")
+    await query(
+      scene.url,
+      `insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
+       select team_id, 'backfill', now() - interval '5 days', gen_random_uuid() from intake.teams`,
+    )
+    const runs = () => query(scene.url, 'select kind, status from intake_ops.runs')
+    // Twelve hours from now, so that no other time comes during the test.
+    const hour = (new Date().getHours() + 12) % 24
+    const env = { ...scene.env, INTAKE_CRON: `0 ${hour} * * *`, INTAKE_CRON_MISSED: 'run' }
+    const serving = await startServing(env)
+    await until('it is run', async () => JSON.stringify(await runs()).includes('succeeded'))
+    expect((await serving.stop()).code).toBe(0)
+    expect(await runs()).toEqual([{ kind: 'backfill', status: 'succeeded' }])
+  })
 })
 
 describe('the process of serve', () => {

@@ -46,6 +46,7 @@ const GOOD: Readonly<Record<string, readonly string[]>> = {
   INTAKE_ADMIN_HOST: ['127.0.0.1'],
   INTAKE_ADMIN_PORT: ['0', '9090'],
   INTAKE_CRON: ['0 2 * * *', 'off'],
+  INTAKE_CRON_MISSED: ['run', 'skip'],
   INTAKE_LOOKBACK_DAYS: ['0', '2'],
   INTAKE_SWEEP_DAYS: ['0', '7'],
   INTAKE_CONCURRENCY: ['1', '4'],

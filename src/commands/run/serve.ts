@@ -56,6 +56,7 @@ async function runServe(context: Context, options: Options): Promise<void> {
     trustedProxies: config.trustedProxies,
     drain: options.drain,
     cron: schedule,
+    cronMissed: config.cronMissed,
     work: options.work ? {} : null,
     admin: { host: config.adminHost, port: config.adminPort },
     inboxDays: config.inboxDays,

@@ -19,6 +19,7 @@ import type { Metrics } from '../health/registry.ts'
 import { settleDeliveries } from '../health/silence-signs.ts'
 import { listenError } from './admin.ts'
 import { prune, type Retention } from './retention.ts'
+import type { MissedTimes } from './schedule.ts'
 
 export interface Address {
   readonly host: string
@@ -45,6 +46,8 @@ export interface ServeOptions {
   readonly drain: boolean
   /** A cron expression; null for no schedule. */
   readonly cron: string | null
+  /** Default: scheduled times that no process took are skipped. */
+  readonly cronMissed?: MissedTimes
   /** To execute slices of planned runs; default: null, not. */
   readonly work?: { readonly concurrency?: number } | null
   readonly admin: Address

@@ -176,11 +176,16 @@ async function pruneDeadLetters(db: Kysely<Warehouse>, before: string): Promise<
   )
 }
 
+/** The newest of each team stays: from it, the next `serve` knows which times were missed. */
 async function pruneTicks(db: Kysely<Warehouse>, before: string): Promise<number> {
   return await affected(
     sql`
       delete from intake_ops.schedule_ticks where ctid = any(array(
-        select ctid from intake_ops.schedule_ticks where due_at < ${before} limit ${PORTION} for update skip locked
+        select ctid from intake_ops.schedule_ticks tick where due_at < ${before} and exists (
+          select from intake_ops.schedule_ticks newer
+          where (newer.team_id, newer.job) = (tick.team_id, tick.job) and newer.due_at > tick.due_at
+        )
+        limit ${PORTION} for update skip locked
       ))`.execute(db),
   )
 }

@@ -130,9 +130,9 @@ function startAlerts(options: ServeOptions, metrics: Metrics, use: Use): AlertWa
 }
 
 function startSchedule(options: ServeOptions, teams: readonly TeamSource[], onEnded: () => void) {
-  const { url, cron, backfill, clock, logger } = options
+  const { url, cron, cronMissed: missed = 'skip', backfill, clock, logger } = options
   return openSchedule({
-    ...{ url, clock, logger },
+    ...{ url, clock, logger, missed },
     expression: cron!,
     job: 'backfill',
     teams: teams.map(({ name }) => name),

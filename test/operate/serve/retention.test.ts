@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { Webhooks } from '../../../src/emulator/webhooks/engine.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
+import { teamIdOf } from '../../../src/load/teams.ts'
 import { erase } from '../../../src/operate/erase/erase.ts'
 import { type PruneOptions, prune } from '../../../src/operate/serve/retention.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
@@ -120,7 +121,16 @@ describe('of superseded payloads and of what runs left', () => {
       [8, 'replay', 800, '', 'succeeded'],
       [9, 'backfill', 800, '', 'running'],
       [10, 'backfill', 100, 'forms', 'failed'],
+      // Another kind of run, another team and another stream: none of them is newer than those above.
+      [11, 'replay', 470, 'patients forms', 'succeeded'],
+      [12, 'replay', 460, 'patients forms', 'succeeded'],
+      [13, 'backfill', 450, 'patients forms', 'succeeded'],
+      [14, 'backfill', 440, 'patients forms', 'succeeded'],
+      [15, 'verify', 430, 'forms', 'succeeded'],
+      [16, 'verify', 420, 'patients', 'succeeded'],
     ]
+    const other = await teamIdOf(scene.session.db, 'other')
+    const ofOther = new Set([13, 14, 16])
     for (const [id, kind, days, streams, status] of runs) {
       await query(
         `insert into intake_ops.runs (run_id, kind, status, started_at, finished_at) overriding system value
@@ -133,12 +143,12 @@ describe('of superseded payloads and of what runs left', () => {
             `insert into intake_ops.verifications (run_id, team_id, stream, is_equal, source, warehouse, missing, extra,
                different, repaired, missing_ids, extra_ids, different_ids)
              values ($1, $2, $3, true, 0, 0, 0, 0, 0, 0, '{}', '{}', '[]')`,
-            [id, scene.teamId, stream],
+            [id, ofOther.has(id) ? other : scene.teamId, stream],
           )
         } else {
           await query(
             'insert into intake_ops.run_streams (run_id, team_id, stream, status) values ($1, $2, $3, $4)',
-            [...[id, scene.teamId, stream, status]],
+            [...[id, ofOther.has(id) ? other : scene.teamId, stream, status]],
           )
         }
       }
@@ -150,11 +160,11 @@ describe('of superseded payloads and of what runs left', () => {
     // 2: the newest success of patients. 3, 4: their newest two. 5, 10: those of forms.
     expect(await pruned()).toMatchObject({ runs: 3 })
     const left = await scene.rows<{ id: number }>('select run_id::int as id from intake_ops.runs order by 1')
-    expect(left.map(({ id }) => id)).toEqual([2, 3, 4, 5, 7, 9, 10])
+    expect(left.map(({ id }) => id)).toEqual([2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16])
     expect(await scene.rows('select run_id::int from intake_ops.checkpoints')).toEqual([{ run_id: 1 }])
   })
 
-  test('settled dead letters and taken times go; waiting and discarded dead letters stay', async () => {
+  test('settled dead letters and taken times go; waiting and discarded dead letters stay, and the newest time', async () => {
     for (const status of ['waiting', 'resolved', 'retried', 'discarded']) {
       const place = { teamId: scene.teamId, stream: 'patients', runId: null } as const
       const deadLetter = { recordId: status, origin: 'run:1 page:1', reason: 'no', body: status }
@@ -172,7 +182,7 @@ describe('of superseded payloads and of what runs left', () => {
         [scene.teamId, days],
       )
     expect(await pruned()).toMatchObject({ deadLetters: 0, ticks: 1 })
-    expect(await pruned({ now: inDays(401) })).toMatchObject({ deadLetters: 2, ticks: 2 })
+    expect(await pruned({ now: inDays(401) })).toMatchObject({ deadLetters: 2, ticks: 1 })
     const left = await scene.rows<{ id: string }>(
       'select record_id as id from intake_ops.dead_letters order by 1',
     )

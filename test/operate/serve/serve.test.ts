@@ -92,6 +92,26 @@ it('sessions that the warehouse ends are replaced automatically', async () => {
   await serving.close()
 })
 
+it('is ready to work while it can claim slices, and says why it cannot', async () => {
+  await using scene = await openScene({ patients: 0 })
+  await using serving = await openServe(optionsOf(scene, { work: {} }))
+  await using other = await openServe(optionsOf(scene, { work: null }))
+  const ask = async ({ admin }: typeof serving) => {
+    const response = await fetch(`${admin}/readyz?part=work`)
+    return { status: response.status, ...((await response.json()) as { reasons: string[] }) }
+  }
+  await expect.poll(() => ask(serving)).toMatchObject({ status: 200, reasons: [] })
+  expect(await ask(other)).toMatchObject({ status: 503, reasons: ['work: off in this process'] })
+  await query(scene.url, 'alter table intake_ops.slices rename to away')
+  await expect
+    .poll(() => ask(serving))
+    .toMatchObject({ status: 503, reasons: [expect.stringMatching(/^work: (?!has not begun)./)] })
+  // Events are stored whatever the worker does.
+  expect((await fetch(`${serving.admin}/readyz`)).status).toBe(200)
+  await query(scene.url, 'alter table intake_ops.away rename to slices')
+  await expect.poll(() => ask(serving)).toMatchObject({ status: 200, reasons: [] })
+})
+
 it('the scheduled backfill is an ordinary run, and its figures are logged', async () => {
   await using scene = await openScene({ patients: 12, responses: 12 })
   const said: string[] = []
