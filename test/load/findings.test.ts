@@ -53,6 +53,8 @@ test('findings of one place are counted together, also those of later batches; o
     ['problem', team, 'a', 'x'],
     ['problem', team, 'a', 'y'],
     ['drift', team, 'a', 'x'],
+    ['drift', team, 'a', 'y'],
+    ['drift', other, 'a', 'x'],
   )
   await note(
     ['problem', team, 'a', 'x'],
@@ -69,6 +71,8 @@ test('findings of one place are counted together, also those of later batches; o
     ],
     drift: [
       { ...place, team, path: 'a', type: 'x', count: 2 },
+      { ...place, team, path: 'a', type: 'y', count: 1 },
+      { ...place, team: other, path: 'a', type: 'x', count: 1 },
       { ...place, team: other, path: 'b', type: 'x', count: 1 },
     ],
   })

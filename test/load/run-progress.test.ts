@@ -99,3 +99,33 @@ it('the last figures and lines of a run are tried again, on a new connection', a
   await progress[Symbol.asyncDispose]()
   expect(await stored()).toEqual([{ phase: 'ended', log: ['the end'] }])
 })
+
+it('a log keeps its last 300 lines, whatever other runs have logged', async () => {
+  const { url, runId, teams } = await openRun()
+  await query(
+    url,
+    `with other as (
+       insert into intake_ops.runs (kind, status, options) values ('backfill', 'running', '{}') returning run_id
+     )
+     insert into intake_ops.run_log (run_id, line, at, level, message)
+     select run_id, line, now(), 'info', 'of the other' from other, unnest(array[1, 9000]) as line`,
+  )
+  const stored = () =>
+    query(
+      url,
+      `select run_id = ${runId} as is_own, count(*)::int as lines, min(line) as first, max(line) as last
+       from intake_ops.run_log group by 1 order by 1`,
+    )
+  const others = { is_own: false, lines: 2, first: 1, last: 9_000 }
+  const progress = openRunProgress({
+    ...{ url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }) },
+  })
+  const note = (count: number) => {
+    for (let line = 0; line < count; line++) progress.note({ team: 'north', stream: 'patients' }, 'a line')
+  }
+  note(2)
+  await expect.poll(stored).toEqual([others, { is_own: true, lines: 2, first: 1, last: 2 }])
+  note(299)
+  await progress[Symbol.asyncDispose]()
+  expect(await stored()).toEqual([others, { is_own: true, lines: 300, first: 2, last: 301 }])
+})

@@ -1,7 +1,7 @@
 /** Plans that were prepared while tables were small look up by key once they are large. */
 import { expect, test } from 'vitest'
 import { TAKE_SHARES } from '../../src/ingest/drain/inbox-rows.ts'
-import { PENDING_OF_RECORDS } from '../../src/load/merge/skip-unchanged.ts'
+import { CHANGED_OR_PENDING, OTHER_OR_PENDING } from '../../src/load/merge/skip-unchanged.ts'
 import { openSession, PLANNER } from '../../src/warehouse/connect.ts'
 import { createTestDatabase } from '../support/database.ts'
 
@@ -11,9 +11,15 @@ const TILL_KEPT = 6
 test.each([
   [
     'load',
-    'pending (smallint, text, text[])',
-    PENDING_OF_RECORDS,
-    `pending (1::smallint, 'patient', '{p1,p2}')`,
+    'pending (smallint, text, text, text[], text[], timestamptz[], timestamptz[], text, boolean)',
+    CHANGED_OR_PENDING,
+    `pending (1::smallint, 'patients', 'patient', '{p1,p2}', '{00,00}', '{now,now}', '{now,now}', 'run:1 ', false)`,
+  ],
+  [
+    'load',
+    'pending (smallint, text, text, text, bytea)',
+    OTHER_OR_PENDING,
+    `pending (1::smallint, 'patients', 'patient', E'p1\\np2', '')`,
   ],
   ['drain', 'take (smallint[], bigint[], int, bigint)', TAKE_SHARES, `take ('{1,2}', '{0,0}', 500, 8000000)`],
 ] as const)('of %s', async (purpose, declared, statement, call) => {

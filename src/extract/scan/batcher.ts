@@ -17,6 +17,10 @@ import type { Source } from '../source.ts'
 /** Records and bytes of a batch: enough that a transaction's fixed cost is negligible, few enough for the memory. */
 const MAX_RECORDS = 2_500
 const MAX_BYTES = 4_000_000
+/** Changed records of several pages are compared with the stored ones once there are as many; the rest at the end. */
+const COMPARED = 100
+/** While no other batch is being loaded, so many are enough: a few changed records need not wait for the end of the list. */
+const WHILE_IDLE = 300
 
 /**
  * Records processed between two yields to the event loop. In each turn the loaders' sockets take as much as they can
@@ -52,7 +56,9 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
   const running = new Set<Promise<void>>()
   const ids = new Set<string>()
   const lines = openLines(stream)
+  const uncompared: Envelope[] = []
   let deadLetters: DeadLetter[] = []
+  let loading = 0
   let failure: { readonly error: unknown } | null = null
 
   function run(work: Promise<void>): void {
@@ -64,7 +70,8 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
     running.add(watched)
   }
 
-  function skipUnchanged(added: readonly Envelope[]): void {
+  function skipUnchanged(): void {
+    const added = uncompared.splice(0)
     const skipped = loaders.run((session) => withoutUnchanged(session, stream, added))
     run(
       skipped.then(async (changed) => {
@@ -83,7 +90,12 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
     const reads = places.map((place) => read(entries[place]!))
     deadLetters.push(...reads.flatMap((each) => (each.kind === 'dead' ? each.deadLetter : [])))
     const envelopes = reads.flatMap((each) => (each.kind === 'record' ? each.envelope : []))
-    if (envelopes.length > 0) skipUnchanged(envelopes)
+    compare(envelopes)
+  }
+
+  function compare(added: readonly Envelope[]): void {
+    uncompared.push(...added)
+    if (uncompared.length >= COMPARED) skipUnchanged()
   }
 
   async function gather(added: readonly Envelope[]): Promise<void> {
@@ -95,15 +107,20 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
       lines.add(envelope)
       if (lines.count >= MAX_RECORDS || lines.bytes >= MAX_BYTES) send()
     }
+    if (loadMode === 'merge' && loading === 0 && lines.count >= WHILE_IDLE) send()
   }
 
   function send(): void {
     const batch = { stream, taken, lines: lines.build(), deadLetters }
     ids.clear()
     deadLetters = []
+    loading += 1
     run(
       loaders
         .run((session) => load(session, batch, loadMode))
+        .finally(() => {
+          loading -= 1
+        })
         .then((result) => {
           lines.release(batch.lines)
           tally.changed += result.changed
@@ -127,7 +144,7 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
       await loaders.ready()
       if (failure !== null) throw failure.error
       deadLetters.push(...addedDeadLetters)
-      if (mode === 'skip-unchanged' && added.length > 0) skipUnchanged(added)
+      if (mode === 'skip-unchanged') compare(added)
       else await gather(added)
     },
     async addKnown(entries, read) {
@@ -136,6 +153,8 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
       if (entries.length > 0) run(readChanged(entries, read))
     },
     async finish() {
+      await settle()
+      if (uncompared.length > 0) skipUnchanged()
       await settle()
       if (lines.count > 0 || deadLetters.length > 0) send()
       await settle()

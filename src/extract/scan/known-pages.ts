@@ -33,6 +33,7 @@ export interface KnownPage extends NotedPage {
 export interface KnownPages {
   /** By page, the hash of its first entry. */
   readonly firsts: ReadonlyMap<number, string>
+  /** The rows of these pages; also asks for those of the pages after the first one, which are read next. */
   load(pages: readonly number[]): Promise<readonly KnownPage[]>
   store(pages: readonly NotedPage[]): Promise<void>
   /** Replaces rows by those that were stored, and removes those above `pages`, the length of the list if it is known. */
@@ -42,6 +43,11 @@ export interface KnownPages {
 }
 
 const NO_LIMIT = 2 ** 31 - 1
+
+/** Rows that one query reads: of a page, and of those after it. */
+const TOGETHER = 4
+/** A row is asked for when the page so many before its own is read. */
+const NEAR = 2
 
 /** `recall`: false if nothing is to be loaded. */
 export async function openKnownPages(
@@ -70,8 +76,42 @@ export async function openKnownPages(
         where ${own} and reader = ${reader}`.execute(db)
     : { rows: [] }
 
+  async function rowsOf(pages: readonly number[]): Promise<readonly KnownPage[]> {
+    // Not on the session of the scan: pages are read at the same time.
+    const { rows } = await loaders.run((loader) =>
+      sql<Row>`
+        select page, ids, bytes, hashes, to_char(updated_to, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as updated
+        from intake_raw.known_pages
+        where ${own} and not is_next and page = any(${[...pages]}::int[])`.execute(loader.db),
+    )
+    return rows.map(({ page, ids, bytes, hashes, updated }) => {
+      const keys = bytes.toString('hex')
+      const list = ids === '' ? [] : ids.split('\n')
+      const places = new Map(list.map((_, at) => [part(keys, at), at]))
+      const updatedTo = updated === null ? null : parseInstant(updated)
+      return { page, ids: list, bytes: keys, hashes: hashes.toString('hex'), updatedTo, places }
+    })
+  }
+
+  const firsts = new Map(heads.map(({ page, first }) => [page, first]))
+  /** Rows that were asked for together, by the pages among them that have not been read. */
+  const ahead = new Map<number, Promise<readonly KnownPage[]>>()
+
+  /** The rows that were asked for with that of `page`: its own, and those of the pages after it, which are read next. */
+  function ask(page: number): Promise<readonly KnownPage[]> | undefined {
+    if (firsts.has(page) && !ahead.has(page)) {
+      const pages = Array.from({ length: TOGETHER }, (_, at) => page + at)
+      const wanted = pages.filter((each) => firsts.has(each) && !ahead.has(each))
+      const rows = rowsOf(wanted)
+      // A failure is reported by the page that needs a row.
+      rows.catch(() => {})
+      for (const each of wanted) ahead.set(each, rows)
+    }
+    return ahead.get(page)
+  }
+
   return {
-    firsts: new Map(heads.map(({ page, first }) => [page, first])),
+    firsts,
     settle,
     async forgetUnstored() {
       await sql`
@@ -86,22 +126,14 @@ export async function openKnownPages(
           where is_stored is null
         )`.execute(db)
     },
-    async load(pages) {
-      if (pages.length === 0) return []
-      // Not on the session of the scan: pages are read at the same time.
-      const { rows } = await loaders.run((loader) =>
-        sql<Row>`
-          select page, ids, bytes, hashes, to_char(updated_to, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as updated
-          from intake_raw.known_pages
-          where ${own} and not is_next and page = any(${[...pages]}::int[])`.execute(loader.db),
-      )
-      return rows.map(({ page, ids, bytes, hashes, updated }) => {
-        const keys = bytes.toString('hex')
-        const list = ids === '' ? [] : ids.split('\n')
-        const places = new Map(list.map((_, at) => [part(keys, at), at]))
-        const updatedTo = updated === null ? null : parseInstant(updated)
-        return { page, ids: list, bytes: keys, hashes: hashes.toString('hex'), updatedTo, places }
-      })
+    async load([page, ...others]) {
+      if (page === undefined) return []
+      const rows = (await ask(page)) ?? []
+      ahead.delete(page)
+      // Arrives while this page is being read.
+      ask(page + NEAR)
+      const found = rows.filter((row) => row.page === page)
+      return others.length === 0 ? found : [...found, ...(await rowsOf(others))]
     },
     store: (pages) =>
       loaders.run(({ db }) =>

@@ -165,10 +165,10 @@ export async function openSeenIds(session: Session): Promise<SeenIds> {
   }
 }
 
-/** Counts the live records of the stream. */
+/** The number of live records of the stream, which triggers maintain. */
 export async function countLive(session: Session, place: Place): Promise<number> {
   const { rows } = await sql<{ live: string }>`
-    select count(*) as live from intake_raw.records
-    where team_id = ${place.teamId} and stream = ${place.stream} and not deleted`.execute(session.db)
-  return Number(rows[0]?.live ?? 0)
+    select coalesce(sum(live), 0) as live from intake_ops.record_counts
+    where team_id = ${place.teamId} and stream = ${place.stream}`.execute(session.db)
+  return Number(rows[0]!.live)
 }

@@ -161,14 +161,71 @@ async function currentBeyond(
   return new Map(rows.map((row) => [keyOf(row), row.rest]))
 }
 
+/** Pending events of a record beyond those of the batch that a look-up reads; a record with more is rare. */
+const FURTHER = 20
+
 /**
  * Keys, as `team/source/id`, of earlier events that are still pending, taken by another drain or to be retried later.
  * Conflicts are found by the order of arrival, which loading a later event before them would lose. Only events of the
  * same team count: a batch may leave out any number of another team's.
+ *
+ * Looks up each record in the days of the batch: a search of all their earlier events would read the index entries of
+ * those that were settled, which Postgres keeps while another session holds an old snapshot.
  */
 export async function overtaken(session: Session, rows: readonly InboxRow[]): Promise<ReadonlySet<string>> {
-  const { rows: found } = await session.client.query<{ key: string }>({
+  const last = new Map(rows.map(({ teamId, seq }) => [teamId, seq]))
+  const counts = new Map<string, { readonly row: InboxRow; own: number }>()
+  for (const row of rows) {
+    // Neither a source nor an id contains NUL, which Postgres cannot store.
+    const key = `${row.teamId}\0${row.source}\0${row.recordId}`
+    const count = counts.get(key) ?? { row, own: 0 }
+    count.own += 1
+    counts.set(key, count)
+  }
+  const records = [...counts.values()].filter(({ row }) => row.source !== null && row.recordId !== null)
+  const { rows: found } = await session.client.query<{ key: string; passed: boolean }>({
     name: 'drain overtaken',
+    // All events of the batch are pending and locked, so that more than these are others.
+    text: `
+      select format('%s/%s/%s', record.team_id, record.source, record.id) as key, pending.earlier > record.own as passed
+      from unnest($1::smallint[], $2::text[], $3::text[], $4::int[], $5::bigint[]) as record (team_id, source, id, own, last)
+      cross join lateral (
+        select count(*) as events, count(*) filter (where seq <= record.last) as earlier from (
+          select seq from intake_raw.inbox
+          where status = 'pending' and team_id = record.team_id and source = record.source and record_id = record.id
+            and received_on >= $6
+          limit record.own + ${FURTHER}
+        ) as inbox
+      ) as pending
+      where pending.earlier > record.own or pending.events >= record.own + ${FURTHER}
+      union all
+      select format('%s/%s/%s', inbox.team_id, inbox.source, inbox.record_id), true
+      from unnest($7::smallint[], $8::bigint[]) as last (team_id, seq)
+      cross join lateral (
+        select team_id, source, record_id from intake_raw.inbox
+        where status = 'pending' and team_id = last.team_id and seq <= last.seq and received_on < $6
+        offset 0
+      ) as inbox
+      where inbox.source is not null and inbox.record_id is not null`,
+    values: [
+      records.map(({ row }) => row.teamId),
+      records.map(({ row }) => row.source),
+      records.map(({ row }) => row.recordId),
+      records.map(({ own }) => own),
+      records.map(({ row }) => last.get(row.teamId)),
+      rows.map(({ receivedOn }) => receivedOn).sort()[0],
+      [...last.keys()],
+      [...last.values()],
+    ],
+  })
+  if (found.every(({ passed }) => passed)) return new Set(found.map(({ key }) => key))
+  return await overtakenOfMany(session, rows)
+}
+
+/** The same for records with any number of pending events, in the order of storing. */
+async function overtakenOfMany(session: Session, rows: readonly InboxRow[]): Promise<ReadonlySet<string>> {
+  const { rows: found } = await session.client.query<{ key: string }>({
+    name: 'drain overtaken of many',
     // Nearly always the batch contains all earlier events, and counting them proves it.
     text: `
       with mine as materialized (

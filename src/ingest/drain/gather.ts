@@ -6,7 +6,8 @@
  * Invariant: of several states of a record, the one remains that would remain if they were loaded one by one in the order of
  * arrival, and a record is in conflict where loading them one by one would find a conflict (law 2): a state that
  * lost to, or tied with, other content that arrived before it; a state that won, but whose record was updated earlier.
- * Events that were stored together have no order: where their contents differ, the record is in conflict.
+ * Events that were stored together have no order: where their contents differ, the record is in conflict. A state that
+ * lacks values of one before it may be partial and replaces nothing, as if those were stored.
  */
 import { setImmediate } from 'node:timers/promises'
 import {
@@ -22,12 +23,14 @@ import type { RefetchReason, RefetchRequest } from '../../load/refetches.ts'
 import { countFinding, type Findings, noFindings } from '../../normalize/lines.ts'
 import type { DeadLetter } from '../../normalize/read-record.ts'
 import { type Stream, stampsDecide } from '../../streams/stream.ts'
-import { readStoredEvent, type StoredEvent } from './read-event.ts'
+import { lacksStoredValues, readStoredEvent, type StoredEvent } from './read-event.ts'
 
 /** States of one stream, of any number of teams, by `keyOf`. */
 export interface Group {
   readonly stream: Stream
   readonly states: Map<string, ArrivedState>
+  /** Left out, because they lack values of a state that arrived before them: they may be partial. */
+  readonly lacking: Envelope[]
 }
 
 /** The state of a record that stays, and when its event was stored. */
@@ -90,7 +93,11 @@ export async function gather<Row extends StoredEvent>(
       request(result.stream.name, result.id, result.reason)
     } else if (result.kind === 'state') {
       const { stream, envelope } = result
-      const group = groups.get(stream.name) ?? { stream, states: new Map<string, ArrivedState>() }
+      const group = groups.get(stream.name) ?? {
+        stream,
+        states: new Map<string, ArrivedState>(),
+        lacking: [],
+      }
       groups.set(stream.name, group)
       if (fold(group, { envelope, receivedAt: row.receivedAt }) && stream.one !== null)
         request(stream.name, envelope.id, 'contested')
@@ -107,7 +114,7 @@ export async function gather<Row extends StoredEvent>(
 }
 
 /** Adds a state that arrived after those in the group, or with them. True when it leaves the record in conflict. */
-function fold({ stream, states }: Group, incoming: ArrivedState): boolean {
+function fold({ stream, states, lacking }: Group, incoming: ArrivedState): boolean {
   const { envelope } = incoming
   const key = keyOf(envelope)
   const current = states.get(key)
@@ -116,6 +123,10 @@ function fold({ stream, states }: Group, incoming: ArrivedState): boolean {
     return false
   }
   const wins = supersedes(envelope, current.envelope, stampsDecide(stream))
+  if (wins && lacksValuesOf(current.envelope, envelope)) {
+    lacking.push(envelope)
+    return false
+  }
   if (wins) {
     // As in the merge: where `updated_at` decides, the winner takes the later version of the two.
     const version = laterOf(envelope.version, current.envelope.version)
@@ -128,4 +139,10 @@ function fold({ stream, states }: Group, incoming: ArrivedState): boolean {
     current.receivedAt === incoming.receivedAt ||
     stampsDisagree(envelope, current.envelope)
   )
+}
+
+function lacksValuesOf({ content: before }: Envelope, { content }: Envelope): boolean {
+  if (before === null || content === null) return false
+  const rest = Object.entries(before.payload).filter(([field]) => !(field in content.payload))
+  return lacksStoredValues(Object.fromEntries(rest))
 }

@@ -112,20 +112,20 @@ interface BatchContext {
   readonly withoutErasures: ReadonlySet<number>
 }
 
-/** Writes the states of one stream that lose no stored value. Returns the records to fetch. */
+/** Writes the states of one stream that lose no value. Returns the records to fetch. */
 async function writeGroup(
   session: Session,
   { usual }: Loading,
-  { stream, states }: Group,
+  { stream, states, lacking }: Group,
   { overtakenKeys, withoutErasures }: BatchContext,
 ): Promise<readonly RefetchRequest[]> {
   const all = [...states.values()].map(({ envelope }) => envelope)
   const { losing, sparse } = await incomplete(session, usual, stream, all)
-  const whole = losing.size === 0 ? all : all.filter((envelope) => !losing.has(keyOf(envelope)))
-  const partial = losing.size === 0 ? [] : all.filter((envelope) => losing.has(keyOf(envelope)))
+  const isLosing = (envelope: Envelope) => losing.size > 0 && losing.has(keyOf(envelope))
+  const whole = all.filter((envelope) => !isLosing(envelope))
+  const partial = [...lacking, ...all.filter(isLosing)]
   const requests: RefetchRequest[] = []
-  const request = (key: string, reason: 'partial' | 'contested') => {
-    const { teamId, id, origin } = states.get(key)!.envelope
+  const request = ({ teamId, id, origin }: Envelope, reason: 'partial' | 'contested') => {
     requests.push({ teamId, stream: stream.name, id, reason, origin, since: null })
   }
   if (stream.one === null) {
@@ -136,19 +136,21 @@ async function writeGroup(
     for (const [teamId, own] of byTeam(refused))
       await storeDeadLetters(session.db, { teamId, stream: stream.name, runId: null }, own)
   } else {
-    for (const key of [...losing, ...sparse]) request(key, 'partial')
+    for (const envelope of partial) request(envelope, 'partial')
+    for (const key of sparse) request(states.get(key)!.envelope, 'partial')
   }
   if (whole.length > 0) {
     const lines = await linesInTurns(stream, whole)
     const from = { kind: 'events' } as const
     const { conflicts } = await writeBatch(session, { stream, lines, from, withoutErasures })
     // For a record that cannot be fetched by id, the order of versions is final.
-    if (stream.one !== null) for (const key of conflicts) request(keyOf(key), 'contested')
+    if (stream.one !== null)
+      for (const key of conflicts) request(states.get(keyOf(key))!.envelope, 'contested')
   }
   if (stream.one !== null && overtakenKeys.size > 0) {
-    for (const [key, { envelope }] of states) {
+    for (const { envelope } of states.values()) {
       const { teamId, id } = envelope
-      if (overtakenKeys.has(`${teamId}/${stream.source}/${id}`)) request(key, 'contested')
+      if (overtakenKeys.has(`${teamId}/${stream.source}/${id}`)) request(envelope, 'contested')
     }
   }
   return [...requests, ...changedBy(stream, whole)]
@@ -163,7 +165,7 @@ function byTeam(
   return new Map([...teams].sort(([a], [b]) => a - b))
 }
 
-/** For a partial record that cannot be fetched by id: loading it would replace stored values by null. */
+/** For a partial record that cannot be fetched by id: loading it would replace values by null. */
 function deadLetterOf({ id, origin, content }: Envelope): DeadLetter {
   const reason = 'lacks values that are stored, and the record cannot be fetched by id'
   return { recordId: id, origin, reason, body: content?.text ?? 'null' }

@@ -19,39 +19,25 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 export const MIN_ENTRY_TIME = '2000-01-01'
 
 export async function withoutUnchanged(
-  session: Session,
-  stream: Stream,
+  { client }: Session,
+  { name, source, entryAt }: Stream,
   envelopes: readonly Envelope[],
 ): Promise<readonly Envelope[]> {
-  const isLog = stream.entryAt !== undefined
   const [first] = envelopes
   if (first === undefined) return []
-  const ids = envelopes.map((envelope) => envelope.id)
-  const hashes = envelopes.map((envelope) => envelope.content?.hash ?? '')
-  const versions = envelopes.map((envelope) => envelope.version)
-  const observed = envelopes.map((envelope) => envelope.observedAt)
   const runPrefix = first.origin.replace(/ .*$/s, ' ')
-  // Before the stored records are read: if an event is loaded in between, its result is seen there.
-  const pending = await idsInInbox(session, stream, first.teamId, ids)
-  // Looks up each record by key, independent of statistics: a join might read the whole stream.
-  const { rows } = await sql<{ place: number; before: Instant | null }>`
-    select incoming.place::int as place,
-      case when ${isLog} and not current.is_own and incoming.version in (current.version, incoming.observed)
-        then to_char(greatest(current.version, current.observed_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end as before
-    from unnest(${ids}::text[], ${hashes}::text[], ${versions}::timestamptz[], ${observed}::timestamptz[])
-      with ordinality as incoming (id, hash, version, observed, place)
-    left join lateral (
-      select hash, version, observed_at, starts_with(origin, ${runPrefix}) as is_own from intake_raw.records stored
-      where team_id = ${first.teamId} and stream = ${first.stream} and stored.id = incoming.id and not deleted
-      offset 0
-    ) current on true
-    where (current.hash is distinct from decode(incoming.hash, 'hex') or incoming.id = any (${pending}::text[]))
-      and not (${isLog} and current.version is not null and current.version > incoming.version
-        and (current.is_own or incoming.version <> incoming.observed))
-      and not (${isLog} and incoming.version > ${sql.lit(MIN_ENTRY_TIME)} and incoming.version < (
-        select before from intake_ops.pruned_logs where team_id = ${first.teamId} and stream = ${first.stream}
-      ) is true)
-    order by incoming.place`.execute(session.db)
+  const { rows } = await client.query<{ place: number; before: Instant | null }>({
+    name: 'changed records',
+    text: CHANGED_OR_PENDING,
+    values: [
+      ...[first.teamId, name, source ?? null],
+      envelopes.map(({ id }) => id),
+      envelopes.map(({ content }) => content?.hash ?? ''),
+      envelopes.map(({ version }) => version),
+      envelopes.map(({ observedAt }) => observedAt),
+      ...[runPrefix, entryAt !== undefined],
+    ],
+  })
   return rows.map(({ place, before }) => {
     const envelope = envelopes[place - 1]!
     return before === null ? envelope : after(before, envelope)
@@ -65,49 +51,40 @@ function after(before: Instant, envelope: Envelope): Envelope {
   return { ...envelope, observedAt, version }
 }
 
-const ANY_PENDING = `
-  select min(record_id) is not null as pending from intake_raw.inbox
-  where status = 'pending' and team_id = $1 and source = $2`
-
 /**
- * Looks up each id by key, where the team has pending events of the source at all: for a join the planner might read all
- * pending events.
+ * Of `incoming`, looked up by key, as the stored record is: for a join the planner might read all pending events, or the
+ * whole stream. In one snapshot, an event is pending or its result is stored. Events without a record id do not count: the
+ * ingester reads ids as the drain does, so the drain will find none either.
  */
-export const PENDING_OF_RECORDS = `
-  select page.id from unnest($3::text[]) as page (id)
-  cross join lateral (
-    select from intake_raw.inbox
-    where status = 'pending' and team_id = $1 and source = $2 and record_id = page.id
+const PENDING = `
+  left join lateral (
+    select true as is_pending from intake_raw.inbox
+    where status = 'pending' and team_id = $1 and source = $3 and record_id = incoming.id and (
+      select min(record_id) from intake_raw.inbox where status = 'pending' and team_id = $1 and source = $3
+    ) is not null
     limit 1
-  ) as pending
-  where (
-    select min(record_id) from intake_raw.inbox where status = 'pending' and team_id = $1 and source = $2
-  ) is not null`
+  ) pending on true`
 
-/**
- * The ids with a pending event. Events without a record id do not count: the ingester reads ids as the drain does, so the
- * drain will find none either.
- */
-async function idsInInbox(
-  { client }: Session,
-  { source }: Stream,
-  teamId: number,
-  ids: readonly string[],
-): Promise<readonly string[]> {
-  if (source === undefined) return []
-  const any = await client.query<{ pending: boolean }>({
-    name: 'pending events of a source',
-    text: ANY_PENDING,
-    values: [teamId, source],
-  })
-  if (!any.rows[0]!.pending) return []
-  const { rows } = await client.query<{ id: string }>({
-    name: 'pending events of records',
-    text: PENDING_OF_RECORDS,
-    values: [teamId, source, ids],
-  })
-  return rows.map(({ id }) => id)
-}
+/** `$9`: whether the stream is a log. */
+export const CHANGED_OR_PENDING = `
+  select incoming.place::int as place,
+    case when $9::boolean and not current.is_own and incoming.version in (current.version, incoming.observed)
+      then to_char(greatest(current.version, current.observed_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end as before
+  from unnest($4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
+    with ordinality as incoming (id, hash, version, observed, place)
+  left join lateral (
+    select hash, version, observed_at, starts_with(origin, $8) as is_own from intake_raw.records stored
+    where team_id = $1 and stream = $2 and stored.id = incoming.id and not deleted
+    offset 0
+  ) current on true
+  ${PENDING}
+  where (current.hash is distinct from decode(incoming.hash, 'hex') or is_pending)
+    and not ($9 and current.version is not null and current.version > incoming.version
+      and (current.is_own or incoming.version <> incoming.observed))
+    and not ($9 and incoming.version > '${MIN_ENTRY_TIME}' and incoming.version < (
+      select before from intake_ops.pruned_logs where team_id = $1 and stream = $2
+    ) is true)
+  order by incoming.place`
 
 /** A record with the content hash of the state that was read. */
 export interface HashedRecord {
@@ -117,38 +94,33 @@ export interface HashedRecord {
 
 /** The records of `records`, as their places, that are not stored with their hash, or have a pending event. */
 export async function placesChanged(
-  session: Session,
-  stream: Stream,
+  { client }: Session,
+  { name, source }: Stream,
   teamId: number,
   records: readonly HashedRecord[],
 ): Promise<readonly number[]> {
-  const ids = records.map(({ id }) => id)
-  const pending = await idsInInbox(session, stream, teamId, ids)
   // One text and one string of bytes: Postgres takes longer to read an array.
-  const { rows } = await session.client.query<{ place: number }>({
+  const ids = records.map(({ id }) => id).join('\n')
+  const hashes = Buffer.from(records.map(({ hash }) => hash).join(''), 'hex')
+  const { rows } = await client.query<{ place: number }>({
     name: 'records with these hashes',
-    text: WITH_OTHER_HASHES,
-    values: [
-      teamId,
-      stream.name,
-      ids.join('\n'),
-      Buffer.from(records.map(({ hash }) => hash).join(''), 'hex'),
-      pending,
-    ],
+    text: OTHER_OR_PENDING,
+    values: [teamId, name, source ?? null, ids, hashes],
   })
   return rows.map(({ place }) => place - 1)
 }
 
-const WITH_OTHER_HASHES = `
+export const OTHER_OR_PENDING = `
   select incoming.place::int as place
-  from unnest(string_to_array($3, E'\\n')) with ordinality as incoming (id, place)
+  from unnest(string_to_array($4, E'\\n')) with ordinality as incoming (id, place)
   left join lateral (
     select hash from intake_raw.records stored
     where team_id = $1 and stream = $2 and stored.id = incoming.id and not deleted
     offset 0
   ) current on true
-  where current.hash is distinct from substring($4::bytea from (incoming.place * 16 - 15)::int for 16)
-    or incoming.id = any ($5::text[])`
+  ${PENDING}
+  where current.hash is distinct from substring($5::bytea from (incoming.place * 16 - 15)::int for 16)
+    or is_pending`
 
 export interface StoredVersion {
   readonly version: Instant

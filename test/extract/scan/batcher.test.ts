@@ -59,6 +59,52 @@ async function open(mode: Parameters<typeof openBatcher>[1], over: Partial<Sourc
   return { source, batches: noting.batches, batcher: openBatcher(source, mode) }
 }
 
+test('three hundred changed records are loaded at once while no other batch is, and gathered while one is', async () => {
+  let isFree = () => {}
+  const free = new Promise<void>((resolve) => {
+    isFree = resolve
+  })
+  const noting = notingLoad()
+  const load: Source['load'] = async (...batch) => {
+    const result = await noting.load(...batch)
+    await free
+    return result
+  }
+  const { batcher, source } = await open('skip-unchanged', { load })
+  const sizes = () => noting.batches.map(({ ids }) => ids.length)
+  const all = people(650)
+  await batcher.add(all.slice(0, 300), [])
+  await expect.poll(sizes).toEqual([300])
+  await batcher.add(all.slice(300, 650), [])
+  const done = batcher.finish()
+  isFree()
+  await done
+  expect(sizes()).toEqual([300, 350])
+  expect(source.tally).toMatchObject({ changed: 650 })
+})
+
+test('records of small pages are compared a hundred at once, and the rest at the end', async () => {
+  let works = 0
+  const loaders = {
+    ready: single.ready,
+    run: <Result>(work: Parameters<typeof single.run<Result>>[0]) => {
+      works += 1
+      return single.run(work)
+    },
+  }
+  const { batcher, source } = await open('skip-unchanged', { loaders })
+  const found: number[] = []
+  for (const from of [0, 40, 80, 120]) {
+    await batcher.add(people(160).slice(from, from + 40), [])
+    found.push(works)
+  }
+  expect(found).toEqual([0, 0, 1, 1])
+  await batcher.finish()
+  expect(source.tally).toMatchObject({ changed: 160, unchanged: 0 })
+  // Compared once more, and loaded.
+  expect(works).toBe(3)
+})
+
 describe('a batch', () => {
   test('has at most 2,500 records; the rest is loaded at the end', async () => {
     const { batcher, batches, source } = await open('straight')

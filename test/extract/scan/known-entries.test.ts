@@ -102,6 +102,25 @@ test('of a changed list, only changed and new entries are parsed, wherever the o
   expect(await night()).toEqual({ ...quiet, unchanged: 39 })
 })
 
+test('what is known of four pages is asked for together, each page once', async () => {
+  rig.service.records.patients = people(120).map((each, at) => ({ ...each, id: `q${at}` }))
+  await night()
+  run += 1
+  const source = await rig.source('patients', { clock, runId: String(run) })
+  let works = 0
+  const loaders = {
+    ...source.loaders,
+    run: <Result>(work: Parameters<typeof source.loaders.run<Result>>[0]) => {
+      works += 1
+      return source.loaders.run(work)
+    },
+  }
+  await readList({ ...source, loaders }, rig.session, OPTIONS)
+  expect(source.tally).toMatchObject({ unchanged: 120, changed: 0 })
+  // Each of the twelve pages is compared with the stored records.
+  expect(works).toBe(12 + 3)
+})
+
 test('a page with few unknown entries is stored again only when there are more of them', async () => {
   rig.service.pageSize = 64
   rig.service.records.patients = people(64)

@@ -355,6 +355,17 @@ test('a partial record nulls nothing that is stored: it is not loaded, and its r
   expect(await scene.asked()).toEqual(['patients p1 partial', 'patients p2 partial'])
 })
 
+test('a partial record that arrives together with a whole one nulls nothing, and its record is fetched', async () => {
+  const { email: _, city: __, ...less } = patient('p1', { last_name: 'part' }) as Record<string, unknown>
+  const whole = { email: 'a@example.com', city: 'Here' }
+  await scene.store([patientEvent('p1', 1, whole), { ...patientEvent('p1', 2), data: less }])
+  await scene.drain()
+  expect(await scene.rows('select last_name, email, city from intake.patients')).toEqual([
+    { last_name: 'Other', ...whole },
+  ])
+  expect(await scene.asked()).toEqual(['patients p1 partial'])
+})
+
 test('a new partial record is loaded as far as it goes, and fetched', async () => {
   await scene.store([{ ...patientEvent('p0', 1), data: { id: 'p0', last_name: 'alone' } }])
   await scene.drain()
@@ -432,4 +443,12 @@ test('a partial packet response is loaded if none is stored, and dead-lettered i
   expect(await deadLetters()).toMatchObject([
     { stream: 'packet_responses', record_id: 'k1', reason: expect.stringContaining('lacks values') },
   ])
+  // Two events drained at once give what they give one after the other.
+  const other = { ...whole, id: 'k2', form_index: 4 }
+  await scene.store([packetEvent(4, other), packetEvent(5, { id: 'k2', is_submitted: true })])
+  await scene.drain()
+  expect(
+    await scene.rows(`select packet_id, form_index, activity from intake.packet_responses where id = 'k2'`),
+  ).toEqual([{ packet_id: 'k', form_index: 4, activity: 'progress' }])
+  expect(await deadLetters()).toHaveLength(2)
 })

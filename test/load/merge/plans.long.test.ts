@@ -30,8 +30,8 @@ const TEAMS = [
   { name: 'default', teamId: 1 },
   { name: 'other', teamId: 2 },
 ]
-/** Statements that compare all seen ids with all stored ones, once per run, read everything. */
-const ONCE_A_RUN = [/^with absent as materialized/, /^select count\(\*\) as live/]
+/** The statement that compares all seen ids with all stored ones, once per run, reads everything. */
+const ONCE_A_RUN = [/^with absent as materialized/]
 
 let database: TestDatabase
 let session: Session

@@ -4,7 +4,8 @@ import { systemClock } from '../../../src/core/clock.ts'
 import type { Envelope } from '../../../src/core/envelope.ts'
 import { type Instant, instantOf } from '../../../src/core/time.ts'
 import {
-  PENDING_OF_RECORDS,
+  CHANGED_OR_PENDING,
+  OTHER_OR_PENDING,
   placesChanged,
   withoutUnchanged,
 } from '../../../src/load/merge/skip-unchanged.ts'
@@ -131,24 +132,41 @@ test('6,000 pending events of another team, another stream or other records cost
   expect(await page([seen('p1', 6), seen('p2', 6)])).toEqual(['p2'])
 })
 
-test('pending events are looked up by the keys of the page, whatever statistics the planner has', async () => {
-  await storeMany(scene.teamId, 'patient')
-  const planOf = async () => {
-    const rows = await scene.rows<{ 'QUERY PLAN': string }>(
-      `explain (costs off) execute pending (${scene.teamId}::smallint, 'patient', '{p1,p2}')`,
-    )
-    return rows.map((row) => row['QUERY PLAN']).join('\n')
-  }
-  await scene.session.client.query(`prepare pending (smallint, text, text[]) as ${PENDING_OF_RECORDS}`)
-  for (const known of ['nothing', 'all'] as const) {
-    if (known === 'all') await scene.session.client.query('analyze intake_raw.inbox')
-    for (const mode of ['force_custom_plan', 'force_generic_plan']) {
-      await scene.session.client.query(`set plan_cache_mode = ${mode}`)
-      const plan = await planOf()
-      expect(plan, `${known} known, ${mode}`).toMatch(
-        /Index Cond: \(\(team_id = .*\) AND \(source = .*\) AND \(record_id = page\.id\)\)/,
-      )
-      expect(plan).not.toMatch(/Seq Scan|Hash|Merge Join|(?<!One-Time )Filter/)
+test.each([
+  {
+    declared: 'pending (smallint, text, text, text[], text[], timestamptz[], timestamptz[], text, boolean)',
+    text: CHANGED_OR_PENDING,
+    call: (teamId: number) =>
+      `pending (${teamId}::smallint, 'patients', 'patient', '{p1,p2}', '{00,00}', '{now,now}', '{now,now}', 'run:1 ', false)`,
+  },
+  {
+    declared: 'pending (smallint, text, text, text, bytea)',
+    text: OTHER_OR_PENDING,
+    call: (teamId: number) => `pending (${teamId}::smallint, 'patients', 'patient', E'p1\\np2', '')`,
+  },
+])(
+  '$declared looks up pending events by key, whatever statistics the planner has',
+  async ({ declared, text, call }) => {
+    await storeMany(scene.teamId, 'patient')
+    const planOf = async () => {
+      const query = `explain (costs off) execute ${call(scene.teamId)}`
+      const rows = await scene.rows<{ 'QUERY PLAN': string }>(query)
+      return rows.map((row) => row['QUERY PLAN']).join('\n')
     }
-  }
-})
+    await scene.session.client.query(`prepare ${declared} as ${text}`)
+    for (const known of ['nothing', 'all'] as const) {
+      if (known === 'all') await scene.session.client.query('analyze intake_raw.inbox')
+      for (const mode of ['force_custom_plan', 'force_generic_plan']) {
+        await scene.session.client.query(`set plan_cache_mode = ${mode}`)
+        const plan = await planOf()
+        expect(plan, `${known} known, ${mode}`).toMatch(
+          /Index Cond: \(\(team_id = .*\) AND \(source = .*\) AND \(record_id = incoming\.id\)\)/,
+        )
+        expect(plan).not.toMatch(/Seq Scan|Hash|Merge Join/)
+        const ofInbox = plan.split('->').filter((node) => node.includes(' on inbox'))
+        expect(ofInbox.length).toBeGreaterThan(1)
+        for (const node of ofInbox) expect(node).not.toMatch(/(?<!One-Time )Filter/)
+      }
+    }
+  },
+)
