@@ -16,12 +16,13 @@ import { emptyInbox, send } from './ingest.ts'
 import { startBenchIngester } from './ingester.ts'
 import { peakOf } from './machine.ts'
 import { patientSample } from './patient-pages.ts'
+import { PEER, peerRate } from './peers.ts'
 import { runRoad } from './road.ts'
 import { type BenchRow, timed } from './row.ts'
 import { type BenchWarehouse, countRows, emptyTables } from './warehouse.ts'
 
-/** The closest public tool: events per second that it writes to its tables. */
-const PEER = 2_200
+/** What the closest public tool wrote per second when it was last measured, for a run without it. */
+const EARLIER_PEER = 3_180
 const CALM_RATE = 1_000
 const CALM_SECONDS = 10
 const BACKFILL_RECORDS = 50_000
@@ -58,6 +59,8 @@ export async function benchDrain(warehouse: BenchWarehouse, events: number): Pro
   await round({ events: Math.min(events, 5_000) })
   await empty(warehouse)
   const sustained = events / (await round({ events }))
+  const measuredPeer = await peerRate(warehouse, 'events')
+  const peer = measuredPeer ?? EARLIER_PEER
   await empty(warehouse)
   let behindSnapshot: number
   {
@@ -79,11 +82,11 @@ export async function benchDrain(warehouse: BenchWarehouse, events: number): Pro
       what: `webhook events made durable and drained into tables, ${events} of 1 KB`,
       figure: sustained,
       unit: 'events/s',
-      floorIs: 'the closest public tool',
-      floor: PEER,
-      ratio: sustained / PEER,
+      floorIs: measuredPeer === null ? `${PEER}, measured earlier` : PEER,
+      floor: peer,
+      ratio: sustained / peer,
       aim: '≥ 3',
-      met: sustained >= 3 * PEER,
+      met: sustained >= 3 * peer,
       peakBytes,
     },
     {

@@ -12,12 +12,17 @@ import { isObject, parseJson } from '../../src/core/json.ts'
 import { parseEntries } from '../../src/core/raw-entries.ts'
 import { noFailedFetches } from '../../src/extract/conflicts/fetch-by-id.ts'
 import { readList } from '../../src/extract/reading/read-list.ts'
-import { emptyTally, type Tally } from '../../src/extract/source.ts'
+import { emptyTally, type Source, type Tally } from '../../src/extract/source.ts'
 import { loadBatch } from '../../src/load/merge/load.ts'
-import { openLoaders } from '../../src/load/merge/loaders.ts'
+import { type Loaders, openLoaders } from '../../src/load/merge/loaders.ts'
 import { firstStep } from '../../src/load/run-progress.ts'
 import { takeSlice } from '../../src/load/slice.ts'
-import { openSession, PLANNER } from '../../src/warehouse/connect.ts'
+import {
+  openVerifySessions,
+  type StreamVerified,
+  verifyStream,
+} from '../../src/reconcile/verify/verify-stream.ts'
+import { openSession, PLANNER, type Session } from '../../src/warehouse/connect.ts'
 import { pagesOf, type Sample } from './pages.ts'
 
 /** Reads all pages of a list into the warehouse at `url`, as a backfill of its stream does, and returns its report. */
@@ -27,12 +32,45 @@ export async function runRoad(
   total: number,
   pageAt = (page: number) => sample.pageAt(page, total),
 ): Promise<Tally> {
-  const { stream } = sample
   await using session = await openSession({ url, purpose: 'bench', planner: PLANNER.compare })
   await using loaders = openLoaders({ url, clock: systemClock })
+  const source = await sourceAt({ sample, total, pageAt }, session, loaders, url)
+  const window = { lookbackDays: 2, sweepDays: 7, full: false, since: null }
+  await readList(source, session, { allowMassDelete: false, dry: false, migrated: true, window })
+  return source.tally
+}
+
+/** Compares all pages of a list with the warehouse at `url`, as `verify` does. */
+export async function verifyRoad(
+  url: string,
+  sample: Sample,
+  total: number,
+  pageAt: (page: number) => Buffer,
+): Promise<StreamVerified> {
+  await using sessions = await openVerifySessions(url)
+  await using loaders = openLoaders({ url, clock: systemClock })
+  return await verifyStream(
+    await sourceAt({ sample, total, pageAt }, sessions.session, loaders, url),
+    sessions,
+    null,
+  )
+}
+
+interface Pages {
+  readonly sample: Sample
+  readonly total: number
+  readonly pageAt: (page: number) => Buffer
+}
+
+async function sourceAt(
+  { sample, total, pageAt }: Pages,
+  session: Session,
+  loaders: Loaders,
+  url: string,
+): Promise<Source> {
+  const { stream } = sample
   const taken = await takeSlice(session.db, { teamId: 1, stream: stream.name, slice: '' }, '1')
-  const tally = emptyTally()
-  const source = {
+  return {
     client: bytesClient(pageAt, pagesOf(sample, total), total),
     serviceClock: openServiceClock(),
     clock: systemClock,
@@ -45,14 +83,11 @@ export async function runRoad(
     taken,
     load: loadBatch,
     meter: { requests: 0, throttled: 0 },
-    tally,
+    tally: emptyTally(),
     step: firstStep(),
     failedFetches: noFailedFetches(),
     onProgress: () => {},
   }
-  const window = { lookbackDays: 2, sweepDays: 7, full: false, since: null }
-  await readList(source, session, { allowMassDelete: false, dry: false, migrated: true, window })
-  return tally
 }
 
 function bytesClient(pageAt: (page: number) => Buffer, pages: number, total: number): Client {

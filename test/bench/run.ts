@@ -9,8 +9,6 @@
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { table } from '../../src/commands/printable.ts'
-import { patients } from '../../src/streams/patients.ts'
-import { responses } from '../../src/streams/responses.ts'
 import { type Plot, plotSvg } from '../support/plot.ts'
 import { fileToWrite, readWords, someOf } from '../support/words.ts'
 import { benchAnalytics } from './analytics.ts'
@@ -22,11 +20,13 @@ import { benchErasure } from './erasure.ts'
 import { benchExports } from './exports.ts'
 import { benchIngest } from './ingest.ts'
 import { benchLoad } from './load.ts'
+import { benchLong } from './long.ts'
 import { forgetPeak, peakOf, watchStolen } from './machine.ts'
 import { benchMemory } from './memory.ts'
 import { benchMixture } from './mixture.ts'
 import { benchNights } from './nights.ts'
 import { patientSample } from './patient-pages.ts'
+import { benchPeers } from './peers.ts'
 import { benchRate, benchSharedRate } from './rate.ts'
 import { responseSample } from './response-pages.ts'
 import type { BenchRow } from './row.ts'
@@ -39,8 +39,9 @@ const USAGE = `npm run bench -- [--quick] [--json FILE] [--svg FILE] [--only SEC
   --quick      less of everything: a few minutes
   --json FILE  writes the rows
   --svg FILE   plots how cost and memory grow with the number of records
-  --only A,B   some of load, nights, responses, storage, erasure, exports, drain, mixture, teams, ingest, days, memory,
-               analytics, console, emulator, rate, and long, which runs only when it is named: ten million patients`
+  --only A,B   some of load, nights, responses, storage, erasure, exports, drain, peers, mixture, teams, ingest, days,
+               memory, analytics, console, emulator, rate, and long, which runs only when it is named: ten million
+               patients and two million responses`
 
 const { values } = readWords(USAGE, {
   quick: { type: 'boolean' },
@@ -56,7 +57,7 @@ interface MeasuredRow extends BenchRow {
   readonly stolen: number | null
 }
 
-/** Half an hour, and thirty gigabytes of disk. */
+/** An hour, and fifty gigabytes of disk. */
 const LONG = 'long'
 
 interface Section {
@@ -85,12 +86,13 @@ const sections: readonly Section[] = [
   withWarehouse('responses', async (warehouse) => {
     const records = quick ? 20_000 : 200_000
     const rows = await benchLoad(warehouse, responseSample, records)
-    return [...rows, ...(await benchMemory(warehouse, responses, records))]
+    return [...rows, ...(await benchMemory(warehouse, responseSample, [records]))]
   }),
   withWarehouse('storage', (warehouse) => benchStorage(warehouse, quick ? 10_000 : 50_000)),
   withWarehouse('erasure', (warehouse) => benchErasure(warehouse, quick ? 20_000 : 100_000)),
   withWarehouse('exports', (warehouse) => benchExports(warehouse, quick ? 5_000 : 30_000)),
   withWarehouse('drain', (warehouse) => benchDrain(warehouse, quick ? 20_000 : 220_000)),
+  withWarehouse('peers', (warehouse) => benchPeers(warehouse, quick ? 20_000 : 100_000)),
   withWarehouse('mixture', (warehouse) => benchMixture(warehouse, quick ? 10_000 : 60_000)),
   withWarehouse('teams', (warehouse) => benchTeams(warehouse, quick ? 600 : 2_000)),
   withWarehouse('ingest', (warehouse) => benchIngest(warehouse, quick ? 10_000 : 30_000)),
@@ -100,14 +102,19 @@ const sections: readonly Section[] = [
       quick ? { inDay: 200_000, dropped: 200_000 } : { inDay: 3_000_000, dropped: 2_000_000 },
     ),
   ),
-  withWarehouse('memory', (warehouse) => benchMemory(warehouse, patients, quick ? 100_000 : 1_000_000)),
+  withWarehouse('memory', (warehouse) =>
+    benchMemory(warehouse, patientSample, quick ? [100_000] : [100_000, 1_000_000]),
+  ),
   withWarehouse('analytics', (warehouse) => benchAnalytics(warehouse, quick ? 20_000 : 200_000)),
   withWarehouse('console', (warehouse) => {
     const million = { records: 1_000_000, teams: 10, aim: 0.2 }
     return benchConsole(warehouse, quick ? [million] : [million, { records: 10_000_000, teams: 100, aim: 1 }])
   }),
   { name: 'emulator', measure: () => benchEmulator(quick ? 20 : 100) },
-  withWarehouse(LONG, (warehouse) => benchMemory(warehouse, patients, quick ? 1_000_000 : 10_000_000)),
+  withWarehouse(LONG, (warehouse) => {
+    const many = { patients: 10_000_000, responses: 2_000_000 }
+    return benchLong(warehouse, quick ? { patients: 100_000, responses: 20_000 } : many)
+  }),
   {
     name: 'rate',
     measure: async () => [
