@@ -181,6 +181,20 @@ describe('a score', () => {
     ])
   })
 
+  it('of a form that asks an item twice counts equal answers once, and different ones as none', async () => {
+    const [one, two] = questionsOf('phq-2') as [Asked, Asked]
+    const questions = [one, two, { ...one, text: one.text.toLowerCase() }]
+    await addForm('form', questions)
+    await respond('equal', 'form', questions, chosen('232'))
+    await respond('once', 'form', questions, chosen('-32'))
+    await respond('unequal', 'form', questions, chosen('231'))
+    expect(await scores('phq-2')).toMatchObject([
+      { response_id: 'equal', items_answered: 2, score: '5' },
+      { response_id: 'once', items_answered: 2, score: '5' },
+      { response_id: 'unequal', items_answered: 1, score: null },
+    ])
+  })
+
   it('uses the concept of a question if it has one, whatever its text', async () => {
     const foreign = questionsOf('phq-2').map(({ choices }, place) => ({
       text: `Frage ${place + 1}`,

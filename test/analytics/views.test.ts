@@ -17,8 +17,9 @@ let warehouse: TestDatabase
 let analyst: Login
 
 const run = async (...words: string[]) => {
-  const env = { ...service.env, DATABASE_URL: warehouse.url, INTAKE_ANALYTICS_KEY: KEY }
-  const ended = await runCommand(words, env)
+  // On a slow machine a backfill reports its progress, at level info.
+  const access = { ...service.env, DATABASE_URL: warehouse.url, INTAKE_ANALYTICS_KEY: KEY }
+  const ended = await runCommand(words, { ...access, LOG_LEVEL: 'warn' })
   expect(ended).toMatchObject({ code: 0, stderr: '' })
   return ended.stdout
 }
@@ -420,13 +421,13 @@ describe('answers', () => {
 
 describe('a response that the logic of a packet left out', () => {
   it('answers no message, submits no packet, and is submitted in no figure', async () => {
-    const put = (id: string, patient: string, skipped: boolean) =>
+    const put = (id: string, patient: string, skipped: boolean, submitted: string) =>
       query(
         warehouse.url,
         `insert into intake.responses (team_id, id, patient_id, form_id, packet_id, is_submitted, is_skipped, submitted_at,
            created_at, _version, _origin)
-         values (1, $1, $2, $1, 'left out', true, $3, '2026-03-02T00:00:00Z', '2026-03-01T00:00:00Z', now(), 'test')`,
-        [id, patient, skipped],
+         values (1, $1, $2, $1, 'left out', true, $3, $4, '2026-03-01T00:00:00Z', now(), 'test')`,
+        [id, patient, skipped, submitted],
       )
     await query(
       warehouse.url,
@@ -438,12 +439,13 @@ describe('a response that the logic of a packet left out', () => {
         `select response_id, is_opened, is_answered from intake_analytics.message_outcomes where message_id = 'for a packet'`,
       )
       const [packet] = await analyst.rows(
-        `select activity, is_submitted, responses::int, submitted::int, skipped::int, submitted_at is null as is_open
+        `select activity, is_submitted, responses::int, submitted::int, skipped::int,
+           extract(day from submitted_at at time zone 'UTC')::int as submitted_on
          from intake_analytics.packet_progress where packet_id = 'left out'`,
       )
       return { message, packet }
     }
-    await put('skipped', 'unborn', true)
+    await put('skipped', 'unborn', true, '2026-03-09T00:00:00Z')
     expect(await figures()).toEqual({
       message: { response_id: null, is_opened: false, is_answered: false },
       packet: {
@@ -452,10 +454,10 @@ describe('a response that the logic of a packet left out', () => {
         responses: 1,
         submitted: 0,
         skipped: 1,
-        is_open: true,
+        submitted_on: null,
       },
     })
-    await put('filled in', 'unborn', false)
+    await put('filled in', 'unborn', false, '2026-03-02T00:00:00Z')
     expect(await figures()).toEqual({
       message: { response_id: 'filled in', is_opened: true, is_answered: true },
       packet: {
@@ -464,7 +466,7 @@ describe('a response that the logic of a packet left out', () => {
         responses: 2,
         submitted: 1,
         skipped: 1,
-        is_open: false,
+        submitted_on: 2,
       },
     })
     await query(warehouse.url, `delete from intake.responses where packet_id = 'left out'`)
@@ -576,6 +578,36 @@ describe('message outcomes', () => {
     ])
     await query(warehouse.url, `delete from intake.responses where form_id = 'g'`)
   })
+
+  it.each(['form_id', 'packet_id', 'document_id'])(
+    'count a response although a message for another %s was sent before it',
+    async (target) => {
+      await query(
+        warehouse.url,
+        `insert into intake.messages (team_id, id, patient_id, ${target}, sent_at, _version, _origin)
+         select 1, 'for ' || asked, 'asked for two', asked, sent_at, now(), 'test'
+         from unnest(array['one', 'two'], array['2026-02-01T00:00:00Z', '2026-02-02T00:00:00Z']::timestamptz[])
+           as each (asked, sent_at)`,
+      )
+      await query(
+        warehouse.url,
+        `insert into intake.responses (team_id, id, patient_id, ${target}, is_submitted, created_at, _version, _origin)
+         values (1, 'to one', 'asked for two', 'one', true, '2026-02-03T00:00:00Z', now(), 'test')`,
+      )
+      const outcomes = await analyst.rows(
+        `select message_id, response_id from intake_analytics.message_outcomes where message_id in ('for one', 'for two')
+         order by 1`,
+      )
+      await query(
+        warehouse.url,
+        `delete from intake.responses where id = 'to one'; delete from intake.messages where patient_id = 'asked for two'`,
+      )
+      expect(outcomes).toEqual([
+        { message_id: 'for one', response_id: 'to one' },
+        { message_id: 'for two', response_id: null },
+      ])
+    },
+  )
 })
 
 function pseudonym(id: string): string {

@@ -46,6 +46,14 @@ test('a free slot goes to the team with the fewest running, in turns among equal
   expect(begun.slice(11)).toEqual(['1.3'])
 })
 
+test('with a single slot, every team has its turn before any has a second one', async () => {
+  const { begun, add, end, settled } = workshop({ perTeam: 4, total: 1 })
+  for (const teamId of [1, 2, 3]) add(teamId, 2)
+  await settled()
+  for (const name of ['1.0', '2.0', '3.0', '1.1', '2.1']) await end(name)
+  expect(begun).toEqual(['1.0', '2.0', '3.0', '1.1', '2.1', '3.1'])
+})
+
 test('no team runs more than its own limit, however many slots are free', async () => {
   const { begun, add, end, settled } = workshop({ perTeam: 2, total: 100 })
   add(1, 4)

@@ -94,6 +94,30 @@ describe('columns', () => {
   })
 })
 
+describe('columns of a question', () => {
+  const asked = (kind: string, repeats: boolean) => ({
+    ...{ question_id: 'q', question_text: 'Medicine', question_type: kind, kind, repeats, is_asked: true },
+  })
+  const columnsAfter = (...states: (readonly [kind: string, repeats: boolean])[]) => {
+    let columns: ReturnType<typeof columnsFor> = []
+    for (const [kind, repeats] of states) columns = columnsFor(columns, [asked(kind, repeats)], new Set())
+    return columns.map(
+      ({ place, column_name, data_type, is_array }) =>
+        `${place} ${column_name} ${data_type}${is_array ? '[]' : ''}`,
+    )
+  }
+
+  it('that stops repeating stay one array; one that begins to repeat or changes its type gets another, once', () => {
+    expect(columnsAfter(['text', true], ['text', false])).toEqual(['1 medicine text[]'])
+    const grown = ['1 medicine text', '2 medicine_all text[]']
+    expect(columnsAfter(['text', false], ['text', true])).toEqual(grown)
+    expect(columnsAfter(['text', false], ['text', true], ['text', false], ['text', true])).toEqual(grown)
+    const typed = ['1 medicine text', '2 medicine_numeric numeric']
+    expect(columnsAfter(['text', false], ['number', false])).toEqual(typed)
+    expect(columnsAfter(['text', false], ['number', false], ['text', false])).toEqual(typed)
+  })
+})
+
 describe('the view of a form', () => {
   let service: LittleService
   let warehouse: TestDatabase
@@ -108,7 +132,9 @@ describe('the view of a form', () => {
   })
 
   const run = async (...words: string[]) => {
-    const ended = await runCommand(words, { ...service.env, DATABASE_URL: warehouse.url })
+    // On a slow machine a backfill reports its progress, at level info.
+    const env = { ...service.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'warn' }
+    const ended = await runCommand(words, env)
     expect(ended).toMatchObject({ code: 0, stderr: '' })
     return ended
   }

@@ -200,6 +200,23 @@ describe('a query', () => {
     ])
   })
 
+  it('Parquet has times and days before and after 1970, whatever digits their fraction has, and null for what it cannot hold', async () => {
+    const times = [
+      ["'2026-02-28 23:00:00.5+00'", "'1969-12-31'", 1772319600500000n, '1969-12-31'],
+      ["'1969-12-31 23:59:59.25+00'", "'0001-01-01'", -750000n, '0001-01-01'],
+      ["'2026-02-28 23:00:00+00'", "'9999-12-31'", 1772319600000000n, '9999-12-31'],
+      ["'infinity'", "'infinity'", null, null],
+      ["'0044-03-15 12:00:00+00 BC'", "'0044-03-15 BC'", null, null],
+    ] as const
+    const values = times.map(([at, day], n) => `(${n}, timestamptz ${at}, date ${day})`)
+    const text = sqlFile(`select at, day from (values ${values.join(', ')}) as given (n, at, day) order by n`)
+    const { out } = await exported(['--sql', text, '--format', 'parquet'])
+    const file = await asyncBufferFromFile(join(out, 'data.parquet'))
+    expect(await parquetReadObjects({ file, parsers: { ...RAW_TIMES } })).toEqual(
+      times.map(([, , at, day]) => ({ at, day })),
+    )
+  })
+
   it('no row shows a count below --min-cell, and the manifest says how many were left out', async () => {
     const grouped = sqlFile(`select form_id, count(*) as responses from responses group by form_id
       union all select 'none', 0 order by form_id`)

@@ -70,3 +70,24 @@ test('the reason of a failed run is printed once, on lines of its own, whatever 
   const { stdout } = await runs(undefined, '--limit', '1')
   expect(stdout.split('\n').slice(2)).toEqual(['    patients: GET /v2/patients: the service failed', ''])
 })
+
+test('show prints the end of the log, the newest line last, each with its place; as JSON the whole log', async () => {
+  await query(
+    warehouse.url,
+    `insert into intake_ops.run_log (run_id, line, at, level, team_id, stream, message)
+       select 2, line, '2026-01-02T02:00:00Z'::timestamptz + line * interval '1 second', 'info',
+         case when line <> 30 then 1 end, case when line < 29 then 'forms' end, 'line number ' || line
+       from generate_series(1, 30) as line`,
+  )
+  const { stdout } = await runs(undefined, 'show', '2')
+  const lines = stdout.split('log (UTC):\n')[1]!.trimEnd().split('\n')
+  expect(lines.map((line) => line.trim())).toEqual([
+    ...Array.from({ length: 18 }, (_, at) => `02:00:${at + 11} info clinic/forms: line number ${at + 11}`),
+    '02:00:29 info line number 29',
+    '02:00:30 info line number 30',
+  ])
+  const { log } = JSON.parse((await runs(undefined, 'show', '2', '--json')).stdout)
+  expect(log.map(({ message }: { message: string }) => message)).toEqual(
+    Array.from({ length: 30 }, (_, at) => `line number ${at + 1}`),
+  )
+})

@@ -24,7 +24,7 @@ async function openAll() {
 }
 
 it('a backfill from cron, without serve, posts once that it failed, and that the next one did not', async () => {
-  const { receiver, env, posted } = await openAll()
+  const { receiver, scene, env, posted } = await openAll()
   const wrong = { ...env, INTAKE_API_SECRET: 'not the secret' }
   const [failed, again] = [await runCommand(['backfill'], wrong), await runCommand(['backfill'], wrong)]
   expect([failed.code, again.code]).toEqual([1, 1])
@@ -35,12 +35,21 @@ it('a backfill from cron, without serve, posts once that it failed, and that the
   expect(posts[0]!.document.text.split('\n')).toHaveLength(1)
   expect(`${failed.stderr}${posts[0]!.body}`).not.toContain('not the secret')
   posted()
+  // Of what has happened since, a dry run neither posts nor stores anything.
+  await scene.query(
+    `insert into intake_ops.runs (kind, status, options, finished_at)
+     values ('replay', 'failed', '{"teams":["default"]}', now())`,
+  )
+  const stored = 'select * from intake_ops.alerts order by id'
+  const before = await scene.query(stored)
   expect((await runCommand(['backfill', '--dry-run'], env)).code).toBe(0)
   expect(posted()).toEqual([])
+  expect(await scene.query(stored)).toEqual(before)
   expect((await runCommand(['backfill'], env)).code).toBe(0)
   const cleared = posted()
   expect(cleared).toHaveLength(1)
   expect(cleared[0]).toContain('cleared backfill_failed default patients')
+  expect(cleared[0]).toContain('raised replay_failed default')
 })
 
 it('verify posts differences, and its repair clears them; replay posts its own failure', async () => {

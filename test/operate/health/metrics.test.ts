@@ -92,6 +92,18 @@ async function everything(): Promise<readonly Metric[]> {
     `insert into intake_raw.question_terms (team_id, form_id, question_id, position, kind, shows, waits)
      select team_id, 'f', 'q' || n, n, 'text', 'nothing', n < 3 from intake.teams, generate_series(1, 3) n`,
   )
+  // Settled slices and the one that closes the run do not count; another team has none.
+  await query(
+    warehouse.url,
+    `with run as (insert into intake_ops.runs (kind) values ('backfill') returning run_id)
+     insert into intake_ops.slices (run_id, team_id, stream, spec, state, owner)
+     select run_id, case when stream <> '' then team_id end, stream, '{"version": 1}', state,
+       case state when 'claimed' then 'host:1:00000000' end
+     from run, intake.teams, (values ('patients', 'pending'), ('forms', 'pending'), ('packets', 'pending'),
+       ('documents', 'claimed'), ('responses', 'claimed'), ('messages', 'done'), ('messages', 'canceled'), ('', 'pending')
+     ) as slice (stream, state)`,
+  )
+  await query(warehouse.url, "insert into intake.teams (name) values ('south')")
   const { registry, ingest, drain, alertsPosted } = openMetrics()
   alertsPosted(false)
   ingest.stored('north', false)
@@ -136,6 +148,10 @@ it('reports the counts of the process and the state of the warehouse', async () 
   expect(valueAt('intake_ingest_in_flight_bytes')).toBe(700)
   expect(valueAt('intake_dead_letters_waiting', { ...team, stream: 'patients' })).toBe(1)
   expect(valueAt('intake_questions_waiting', team)).toBe(2)
+  expect(valueAt('intake_slices_pending', team)).toBe(3)
+  expect(valueAt('intake_slices_claimed', team)).toBe(2)
+  expect(valueAt('intake_slices_pending', { team: 'south' })).toBe(0)
+  expect(valueAt('intake_slices_claimed', { team: 'south' })).toBe(0)
   expect(valueAt('intake_last_run_ok', { ...team, stream: 'patients' })).toBe(1)
   const ageOf = (stream: string) =>
     Date.now() / 1000 - valueAt('intake_last_success_timestamp_seconds', { ...team, stream })!
