@@ -23,7 +23,7 @@ import { matchQuestions } from '../load/exports/file-problems.ts'
 import type { OpenLoaders } from '../load/merge/loaders.ts'
 import { openRunProgress } from '../load/run-progress.ts'
 import { recordStream } from '../load/runs.ts'
-import { insertRun, NOTHING, settlePending, storeEnd } from '../load/slice.ts'
+import { insertRun, LIVE_WORKERS, NOTHING, settlePending, storeEnd } from '../load/slice.ts'
 import { noteEnvironment } from '../load/teams.ts'
 import { STREAMS } from '../streams/catalogue.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
@@ -69,11 +69,7 @@ export async function planBackfill(options: BackfillOptions): Promise<PlannedRun
     const runId = await control.db
       .transaction()
       .execute((transaction) => insertRun(transaction, requested, spec, parts))
-    const { rows } = await sql<{ workers: number }>`
-      select count(*)::int as workers from pg_stat_activity
-      where datname = current_database() and application_name like 'intake-sync work worker %'`.execute(
-      control.db,
-    )
+    const { rows } = await sql<{ workers: number }>`select ${LIVE_WORKERS} as workers`.execute(control.db)
     return { runId, teams: names, slices: parts.length, workers: rows[0]!.workers }
   } catch (error) {
     throw warehouseError(error)

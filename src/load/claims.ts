@@ -91,18 +91,16 @@ interface ClaimedRow {
 }
 
 /**
- * Claims up to `most` slices: those that close a run first, then those of the teams that have the fewest claimed. A
- * transaction of its own.
+ * Claims up to `most` slices: those that close a run first, then those of the teams that have the fewest claimed, and of
+ * these the team that has waited longest since its last claim. A transaction of its own.
  */
 export async function claimSlices(
   db: Kysely<Warehouse>,
   { owner, teams, streams, most }: Claiming,
 ): Promise<readonly ClaimedSlice[]> {
-  const { rows: pending } = await sql`select from intake_ops.slices where state = 'pending' limit 1`.execute(
-    db,
-  )
   // Whoever has nothing to claim delays nobody who has.
-  if (pending.length === 0) return []
+  const pending = await sql`select from intake_ops.slices where state = 'pending' limit 1`.execute(db)
+  if (pending.rows.length === 0) return []
   const isOpen = sql`slice.state = 'pending' and (slice.spec ->> 'version')::int <= ${SPEC_VERSION}`
   const { rows } = await db.transaction().execute(async (transaction) => {
     await lockAlone(transaction, 'claims', 'claims')
@@ -110,12 +108,13 @@ export async function claimSlices(
       with busy as (
         select team_id, count(*) as claimed from intake_ops.slices where state = 'claimed' group by team_id
       ), next as (
-        select slice.slice_id, 0 as place from intake_ops.slices slice
+        select slice.slice_id, 0 as place, null as claimed_before from intake_ops.slices slice
         where slice.team_id is null and ${isOpen} and not exists (
           select from intake_ops.slices other
           where other.run_id = slice.run_id and other.team_id is not null and other.state in ('pending', 'claimed'))
         union all
-        select own.slice_id, coalesce(busy.claimed, 0) + own.place
+        select own.slice_id, coalesce(busy.claimed, 0) + own.place, (
+          select max(past.claimed_at) from intake_ops.slices past where past.team_id = team.team_id)
         from intake.teams team
         left join busy using (team_id)
         cross join lateral (
@@ -129,7 +128,8 @@ export async function claimSlices(
         where team.name = any (${teams}::text[]) and coalesce(busy.claimed, 0) + own.place <= ${CLAIMED_PER_TEAM}
       ), chosen as (
         select slice.* from intake_ops.slices slice
-        where slice.slice_id in (select slice_id from next order by place, slice_id limit ${most})
+        where slice.slice_id in (
+          select slice_id from next order by place, claimed_before nulls first, slice_id limit ${most})
           and slice.state = 'pending'
         for update skip locked
       ), taken as (
@@ -202,9 +202,8 @@ export async function release(db: Kysely<Warehouse>, claimed: ClaimedSlice): Pro
  * workers are silent.
  */
 export async function releaseLost(db: Kysely<Warehouse>, judgeSilence = true): Promise<number> {
-  const isSilent = judgeSilence
-    ? sql<boolean>`state = 'claimed' and heartbeat_at < now() - ${SILENT_SECONDS} * interval '1 second'`
-    : sql<boolean>`false`
+  const isSilent = sql<boolean>`(
+    ${judgeSilence} and state = 'claimed' and heartbeat_at < now() - ${SILENT_SECONDS} * interval '1 second')`
   if (judgeSilence)
     await sql`
     select pg_terminate_backend(pid) from pg_stat_activity
@@ -240,7 +239,7 @@ async function takeAway(
       returning stored.team_id, stored.stream, stored.epoch
     )
     update intake_ops.slices slice
-    set state = 'pending', owner = null, heartbeat_at = null, takeovers = slice.takeovers + ${takeovers},
+    set state = 'pending', owner = null, heartbeat_at = null, pending_since = now(), takeovers = slice.takeovers + ${takeovers},
       epoch = coalesce(raised.epoch, slice.epoch + 1)
     from lost left join raised using (team_id, stream)
     where slice.slice_id = lost.slice_id and (lost.team_id is null or raised.team_id is not null)

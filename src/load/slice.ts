@@ -165,6 +165,12 @@ export async function insertRun(
   return runId
 }
 
+/** Processes that execute slices now. */
+export const LIVE_WORKERS = sql<number>`(
+  select count(*)::int from pg_stat_activity
+  where datname = current_database() and application_name like 'intake-sync work worker %'
+)`
+
 export async function wakeWorkers(db: Kysely<Warehouse>): Promise<void> {
   await sql`select pg_notify(${CHANNEL}, '')`.execute(db)
 }

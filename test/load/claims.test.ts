@@ -67,6 +67,49 @@ async function settle(session: Session, claimed: ClaimedSlice): Promise<void> {
   await session.db.transaction().execute((db) => settleClaimed(db, claimed, 'done', null))
 }
 
+/** Slices of a team's own, which stand for streams. */
+const manyStreams = (count: number) =>
+  Array.from({ length: count }, (_, place) => `part ${place}` as (typeof streams)[number])
+
+/**
+ * Workers share a run of a team with 1,600 slices, planned first, and nine teams with four; each worker settles the
+ * slices that it claimed one step ago, those of the large team only if asked to. Returns how many claims there were up to the
+ * last one of the nine.
+ */
+async function claimsUntilServed(workers: number, places: number, keepsLarge: boolean): Promise<number> {
+  const names = ['large', ...Array.from({ length: 9 }, (_, place) => `small ${place}`)]
+  const parts: { teamId: number; stream: (typeof streams)[number] }[] = []
+  for (const name of names) {
+    const teamId = await teamIdOf(one.db, name)
+    for (const stream of manyStreams(name === 'large' ? 1_600 : 4)) parts.push({ teamId, stream })
+  }
+  await one.db.transaction().execute((db) => insertRun(db, {}, spec, parts))
+  const hands = Array.from({ length: workers }, (): ClaimedSlice[] => [])
+  let [claims, served, step] = [0, 0, 0]
+  while (served < 36 && claims < 100) {
+    // Not always the same worker first.
+    for (let turn = 0; turn < workers; turn++) {
+      const own = (turn * 2 + step) % workers
+      const kept = hands[own]!.filter((slice) => keepsLarge && nameOf(slice) === 'large')
+      for (const slice of hands[own]!) if (!kept.includes(slice)) await settle(one, slice)
+      const claimed = await claimSlices(one.db, {
+        ...{
+          owner: 'host:1:aaaaaaaa',
+          teams: names,
+          streams: manyStreams(1_600),
+          most: places - kept.length,
+        },
+      })
+      hands[own] = [...kept, ...claimed]
+      // Within one claim the order is unknown: the last of the nine counts as the last of all.
+      claims += claimed.length
+      served += claimed.filter((slice) => nameOf(slice) !== 'large').length
+    }
+    step += 1
+  }
+  return claims
+}
+
 const states = () =>
   rowsOf<{ state: string; takeovers: number }>(
     one,
@@ -105,6 +148,24 @@ describe('a claim', () => {
     expect(await claim(one, 5, ['small', 'tiny'])).toEqual([])
     expect((await claim(one, 5)).map(nameOf)).toEqual(['large'])
   })
+})
+
+describe('a team with 400 times the work of nine others, planned before them', () => {
+  // A perfect round-robin serves each of ten teams four times.
+  const perfect = 40
+  it.each([
+    [1, 1, false],
+    [3, 1, false],
+    [5, 2, false],
+    [3, 8, false],
+    [2, 8, true],
+    [5, 3, true],
+  ])(
+    'delays their last slices to at most 1.5 of a perfect round-robin: %i workers of %i places, its slices last %s',
+    async (workers, places, keepsLarge) => {
+      expect(await claimsUntilServed(workers, places, keepsLarge)).toBeLessThanOrEqual(1.5 * perfect)
+    },
+  )
 })
 
 describe('a worker that lost its slice', () => {

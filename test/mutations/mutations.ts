@@ -1739,4 +1739,18 @@ export const MUTATIONS: readonly Mutation[] = [
     to: 'limits.staleMs) return false',
     tests: ['test/ingest/http/in-flight.test.ts'],
   },
+  {
+    bug: 'of teams with equally many claimed slices, the one planned first has every free place',
+    file: 'src/load/claims.ts',
+    from: 'order by place, claimed_before nulls first, slice_id',
+    to: 'order by place, slice_id',
+    tests: ['test/load/claims.test.ts'],
+  },
+  {
+    bug: 'a team that no worker knows does not wait while the run goes on',
+    file: 'src/operate/health/runs.ts',
+    from: 'team_id is not null and served > 1',
+    to: 'team_id is null and served > 1',
+    tests: ['test/operate/health/slices-waiting.test.ts'],
+  },
 ]

@@ -8,6 +8,7 @@ import { waitingText } from '../../analytics/classify.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { type Config, readConfig } from '../../config/config.ts'
 import { IntakeError } from '../../core/errors.ts'
+import { WAITING_SLICES_HINT, waitingSlicesText } from '../../operate/health/runs.ts'
 import { readStatus, type Status, type StreamStatus } from '../../operate/health/status.ts'
 import type { TeamStatus } from '../../operate/health/team-status.ts'
 import { STREAMS } from '../../streams/catalogue.ts'
@@ -46,7 +47,14 @@ async function existing(context: Context, config: Config, json: boolean): Promis
   } catch (error) {
     if (!(error instanceof IntakeError) || error.code !== 'no_warehouse') throw error
     const { code, message, hint = null } = error
-    if (json) printJson(context, { stale: [], streams: [], teams: [], error: { code, message, hint } })
+    if (json)
+      printJson(context, {
+        stale: [],
+        streams: [],
+        teams: [],
+        slices_waiting: [],
+        error: { code, message, hint },
+      })
     else context.stdout.write(paragraph(context, message, 0) + paragraph(context, `hint: ${hint}`, 2))
     throw new ExitCode(4)
   }
@@ -58,7 +66,8 @@ function isStale({ stream, last_success_at, lag_seconds }: StreamStatus, maxAge:
   return last_success_at === null || lag_seconds === null || lag_seconds > maxAge
 }
 
-function statusText(context: Context, { streams, teams }: Status, stale: readonly StreamStatus[]): string {
+function statusText(context: Context, status: Status, stale: readonly StreamStatus[]): string {
+  const { streams, teams, slices_waiting } = status
   if (streams.length === 0) return 'no team yet: run intake-sync backfill\n'
   // On a terminal, the table below already names a single team.
   const ofTeam = (cell: string) => (teams.length > 1 || widthOf(context) === null ? [cell] : [])
@@ -91,6 +100,8 @@ function statusText(context: Context, { streams, teams }: Status, stale: readonl
     ...waiting.map(({ team, questions_waiting }) =>
       paragraph(context, `${team}: ${waitingText(questions_waiting)}`, 0),
     ),
+    ...slices_waiting.map((each) => paragraph(context, `${each.team}: ${waitingSlicesText(each)}`, 0)),
+    ...(slices_waiting.length === 0 ? [] : [paragraph(context, `hint: ${WAITING_SLICES_HINT}`, 2)]),
     ...stale.map((each) => `stale: ${each.team}/${each.stream}\n`),
   ]
   const stream = head.indexOf('stream')

@@ -7,7 +7,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { CAUSES, type Cause, type Condition, type Figures, keyOf } from './causes.ts'
-import type { Found } from './conditions.ts'
+import { type Found, OF_ALL_TEAMS } from './conditions.ts'
 
 export type Status = 'raised' | 'cleared'
 
@@ -37,7 +37,8 @@ export async function readAlerts(
       to_json(alert.raised_at) #>> '{}' as raised_at, to_json(alert.cleared_at) #>> '{}' as cleared_at,
       alert.told as posted, alert.told_mark::int as posted_mark, alert.attempts, alert.due_at <= now() as is_due
     from intake_ops.alerts alert join intake.teams team using (team_id)
-    where team.name = any (${teams}::text[]) and alert.cause = any (${CAUSES}::text[])
+    where alert.cause = any (${CAUSES}::text[])
+      and (team.name = any (${teams}::text[]) or alert.cause = any (${OF_ALL_TEAMS}::text[]))
     order by alert.raised_at, team.name, alert.cause, alert.stream`.execute(db)
   return rows
 }

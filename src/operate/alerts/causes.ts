@@ -4,6 +4,8 @@
  * Invariant: an alert contains names of teams and streams, counts and the id of a run; no path, record id or value.
  */
 
+import { WAITING_SLICES_HINT } from '../health/runs.ts'
+
 export type Figures = Readonly<Record<string, number>>
 
 export interface Condition {
@@ -71,6 +73,12 @@ const TEXTS = {
     raised: ({ questions }) => `${counted(questions, 'reworded question')} waiting for a decision`,
     cleared: 'no reworded question waits for a decision',
     hint: 'intake-sync classify list --waiting, then classify set; until then analysts see at most their choices',
+  },
+  slices_waiting: {
+    raised: ({ slices, minutes = 0, workers, ...figures }) =>
+      `${counted(slices, 'slice')} of a planned run waiting for a worker for ${counted(minutes, 'minute')}, ${counted(workers, 'worker')} running${run(figures)}`,
+    cleared: 'no slice of a planned run waits for a worker',
+    hint: WAITING_SLICES_HINT,
   },
   defect: {
     raised: ({ kinds = 0, count = 0 }) =>

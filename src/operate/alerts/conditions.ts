@@ -9,6 +9,7 @@ import { type Kysely, sql } from 'kysely'
 import { waitingQuestions } from '../../analytics/classify.ts'
 import { withinBudget } from '../../warehouse/connect.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
+import { readWaitingSlices } from '../health/runs.ts'
 import { readInbox, type WebhookStatus } from '../health/team-status.ts'
 import type { WebhookChecks } from '../health/webhook-checks.ts'
 import { CAUSES, type Cause, type Condition, keyOf } from './causes.ts'
@@ -22,7 +23,7 @@ export interface Limits {
 }
 
 export interface ConditionOptions extends Limits {
-  /** Other teams of the warehouse are ignored. */
+  /** Other teams of the warehouse are ignored, but for causes of all teams. */
   readonly teams: readonly string[]
   readonly webhookChecks: WebhookChecks
   /** Judges every cause, not only the inbox. */
@@ -38,10 +39,16 @@ export interface Found {
   readonly late: readonly string[]
 }
 
+/** Judged for every team of the warehouse: perhaps no process has the team in its configuration. */
+export const OF_ALL_TEAMS: readonly Cause[] = ['slices_waiting']
+
 /** Causes that a run in progress may still change; they are not judged while their stream is busy. */
 const OF_STREAMS: readonly Cause[] = CAUSES.filter(
   (cause) =>
-    !['inbox_old', 'webhooks_silent', 'backfill_overdue', 'defect', 'questions_waiting'].includes(cause),
+    ![
+      ...['inbox_old', 'webhooks_silent', 'backfill_overdue', 'defect', 'questions_waiting'],
+      ...OF_ALL_TEAMS,
+    ].includes(cause),
 )
 
 const OF_RUNS: readonly Cause[] = CAUSES.filter((cause) => /^(?:backfill|verify|replay)_/.test(cause))
@@ -54,6 +61,7 @@ const BUDGETS = {
   drift: 2_000,
   defects: 2_000,
   questions: 1_000,
+  slices: 2_000,
 } as const
 
 /** Throws if the warehouse is unreachable. A query that exceeds its time limit is left out of the result. */
@@ -89,13 +97,14 @@ export async function findConditions(db: Kysely<Warehouse>, options: ConditionOp
     }
     conditions.push(...((await judge('defects', ['defect'], () => readDefects(db))) ?? []))
     conditions.push(...((await judge('questions', ['questions_waiting'], () => readQuestions(db))) ?? []))
+    conditions.push(...((await judge('slices', ['slices_waiting'], () => readWaiting(db))) ?? []))
     const webhooks = await webhookChecks.check(db, teams)
     for (const { team } of webhooks) judgedWebhooks.add(team)
     conditions.push(...webhooks.flatMap(silentWebhooks))
     late.push(...teams.filter((team) => !judgedWebhooks.has(team)).map((team) => `webhooks of ${team}`))
   }
   const isJudged: Found['isJudged'] = ({ team, cause, stream }) => {
-    if (!teams.includes(team)) return false
+    if (!teams.includes(team) && !OF_ALL_TEAMS.includes(cause)) return false
     if (cause === 'webhooks_silent') return judgedWebhooks.has(team)
     return judged.has(cause) && !(OF_STREAMS.includes(cause) && busy.has(`${team} ${stream}`))
   }
@@ -140,6 +149,15 @@ async function readQuestions(db: Kysely<Warehouse>): Promise<readonly Condition[
   return [...new Set(waiting.map(({ team }) => team))].map((team) => {
     const questions = waiting.filter((each) => each.team === team).length
     return { team, cause: 'questions_waiting', stream: '', mark: questions, figures: { questions } }
+  })
+}
+
+/** Without any worker after a minute, in which one may start again. */
+async function readWaiting(db: Kysely<Warehouse>): Promise<readonly Condition[]> {
+  return (await readWaitingSlices(db)).flatMap(({ team, run_id, slices, seconds, workers }) => {
+    if (seconds < 60) return []
+    const figures = { run_id, slices, minutes: Math.floor(seconds / 60), workers }
+    return [{ team, cause: 'slices_waiting', stream: '', mark: null, figures }]
   })
 }
 

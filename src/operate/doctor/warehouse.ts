@@ -9,6 +9,7 @@ import { waitingQuestions, waitingText } from '../../analytics/classify.ts'
 import { migrationStatus } from '../../analytics/migrate.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
+import { readWaitingSlices, WAITING_SLICES_HINT, waitingSlicesText } from '../health/runs.ts'
 import { type Check, failed, failedBy, ok, warning } from './check.ts'
 
 /** Major versions of Postgres. */
@@ -42,7 +43,8 @@ export async function checkWarehouse(url: string): Promise<WarehouseChecks> {
   ]
   const migrated = schema.status === 'ok'
   if (migrated)
-    checks.push(await privilegeCheck(session), await rolesCheck(session), await questionsCheck(session))
+    for (const check of [privilegeCheck, rolesCheck, questionsCheck, slicesCheck])
+      checks.push(await check(session))
   return { checks, session, migrated }
 }
 
@@ -228,5 +230,17 @@ async function questionsCheck({ db }: Session): Promise<Check> {
     return warning('questions', what!, 'intake-sync classify list --waiting, then classify set')
   } catch (error) {
     return failedBy('questions', error)
+  }
+}
+
+/** Planned runs that no worker executes. */
+async function slicesCheck({ db }: Session): Promise<Check> {
+  try {
+    const waiting = await readWaitingSlices(db)
+    if (waiting.length === 0) return ok('slices', 'no planned run waits for a worker')
+    const texts = waiting.map((each) => `${each.team}: ${waitingSlicesText(each)}`)
+    return warning('slices', texts.join('; '), WAITING_SLICES_HINT)
+  } catch (error) {
+    return failedBy('slices', error)
   }
 }

@@ -3,11 +3,12 @@
  *
  * Invariant: a run that is stored as `running` although its process has ended is returned as `interrupted`.
  */
-import { sql } from 'kysely'
-import { hasSlices } from '../../load/slice.ts'
+import { type Kysely, sql } from 'kysely'
+import { hasSlices, LIVE_WORKERS } from '../../load/slice.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { tryLock, unlock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
+import type { Warehouse } from '../../warehouse/tables.ts'
 
 export interface RunStream {
   readonly team: string
@@ -93,3 +94,62 @@ function killed(run: Run): Run {
     seconds: null,
   }
 }
+
+/** A team whose slices of planned runs no worker executes. */
+export interface WaitingSlices {
+  readonly team: string
+  /** The oldest of its runs that wait. */
+  readonly run_id: number
+  /** Not settled. */
+  readonly slices: number
+  /** Since a worker last claimed or settled one of them, or they were planned. */
+  readonly seconds: number
+  /** Processes that execute slices, of this team or others. */
+  readonly workers: number
+}
+
+/** As long as a slice may wait for a worker while workers run. */
+const WAIT_SECONDS = 300
+
+/**
+ * Teams wait if no worker runs; or if nothing of theirs was claimed or settled for five minutes, nor anything else of the
+ * run. Where others go on, they wait if one of these was served twice meanwhile: claims take turns, so no worker knows
+ * the team, or none that knows it is free. The end of a run concerns all of its teams.
+ */
+export async function readWaitingSlices(db: Kysely<Warehouse>): Promise<readonly WaitingSlices[]> {
+  const { rows } = await sql<WaitingSlices>`
+    with part as (
+      select run_id, team_id, count(*) filter (where state = 'pending' or state = 'claimed') as slices,
+        max(greatest(pending_since, claimed_at, heartbeat_at, settled_at)) as moved_at,
+        count(*) filter (where claimed_at > now() - ${WAIT_SECONDS} * interval '1 second') as served
+      from intake_ops.slices
+      where run_id in (select run_id from intake_ops.slices where state = 'pending' or state = 'claimed')
+      group by run_id, team_id
+    ), run as (
+      select run_id, max(moved_at) as moved_at,
+        coalesce(sum(slices) filter (where team_id is not null), 0) = 0 as is_read
+      from part group by run_id
+    ), waiting as (
+      select team.name as team, min(part.run_id)::int as run_id,
+        sum(case when run.is_read then 1 else part.slices end)::int as slices,
+        extract(epoch from now() - max(case when run.is_read then run.moved_at else part.moved_at end))::float8 as seconds,
+        extract(epoch from now() - max(run.moved_at))::float8 as quiet
+      from part join run using (run_id) join intake.teams team using (team_id)
+      where part.slices > 0 or run.is_read
+      group by team.name
+    )
+    select team, run_id, slices, greatest(seconds, 0) as seconds, workers
+    from waiting, (select ${LIVE_WORKERS} as workers) live
+    where workers = 0 or seconds >= ${WAIT_SECONDS}
+      and (quiet >= ${WAIT_SECONDS} or exists (select from part where team_id is not null and served > 1))
+    order by team`.execute(db)
+  return rows
+}
+
+export function waitingSlicesText({ run_id, slices, seconds, workers }: WaitingSlices): string {
+  const count = `${slices} slice${slices === 1 ? '' : 's'} of run ${run_id}`
+  if (workers === 0) return `${count} wait, and no worker is running`
+  return `${count} wait for ${Math.floor(seconds / 60)} minutes, and no worker claims them (${workers} running)`
+}
+
+export const WAITING_SLICES_HINT = 'start intake-sync work, or serve, with the team in its configuration'

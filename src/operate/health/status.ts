@@ -9,6 +9,7 @@ import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
+import { readWaitingSlices, type WaitingSlices } from './runs.ts'
 import { readTeams, type TeamStatus } from './team-status.ts'
 
 export interface StreamStatus {
@@ -35,6 +36,7 @@ export interface StreamStatus {
 export interface Status {
   readonly streams: readonly StreamStatus[]
   readonly teams: readonly TeamStatus[]
+  readonly slices_waiting: readonly WaitingSlices[]
 }
 
 /** `inboxDays`: deliveries older than this are not compared with the inbox. */
@@ -47,7 +49,8 @@ export async function readStatus(url: string, inboxDays: number): Promise<Status
       ...row,
       inbox: pending.get(row.team)?.[row.stream] ?? 0,
     }))
-    return { streams, teams: teams.map(({ pending_by_stream: _, ...team }) => team) }
+    const slices_waiting = await readWaitingSlices(session.db)
+    return { streams, teams: teams.map(({ pending_by_stream: _, ...team }) => team), slices_waiting }
   } catch (error) {
     throw warehouseError(error)
   }

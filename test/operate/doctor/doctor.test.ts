@@ -84,6 +84,7 @@ test('without a fault, nothing is reported and the exit code is 0', async () => 
       'database privileges',
       'roles',
       'questions',
+      'slices',
       'disk',
       'time zones',
       'credentials',
