@@ -106,6 +106,9 @@ describe('a detached run', () => {
     const pending = await runCommand(['runs', 'show', String(run)], env)
     expect(pending.stdout).toContain(`run ${run}, backfill: running`)
     expect(pending.stdout).toContain('no worker executes it')
+    expect(pending.stdout).toContain(
+      `left: ${members.length * STREAMS.length} streams; none is read; time left: unknown`,
+    )
     await Promise.all([startWorker('--concurrency', '2'), startWorker('--concurrency', '2')])
     expect(await ended(run)).toEqual({ status: 'succeeded', error: null })
     await expectWorlds()

@@ -9,6 +9,8 @@ import { readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { cancelRun, unknownRun } from '../../load/cancel-run.ts'
 import {
+  type Eta,
+  etaOf,
   type LiveStream,
   type LogLine,
   progressOf,
@@ -69,10 +71,13 @@ async function showRun(context: Context, id: number, options: { json?: true }): 
   await using session = await openSession({ url: warehouse.url, purpose: 'runs' })
   const { db } = session
   const isRunning = run.status === 'running'
-  const { streams: progress, seconds_left } = progressOf(isRunning ? await readProgress(db, id) : [])
+  const live = progressOf(isRunning ? await readProgress(db, id) : [])
   const owner = isRunning ? await lockHolders(db, 'run', String(id)) : null
   const slices = await readSlices(db, id)
-  const shown = { ...run, owner, progress, seconds_left, slices, log: await readLines(db, id) }
+  const eta = isRunning ? etaOf(slices) : null
+  const seconds_left = eta === null ? live.seconds_left : eta.seconds_left
+  const log = await readLines(db, id)
+  const shown = { ...run, owner, progress: live.streams, seconds_left, eta, slices, log }
   if (options.json) printJson(context, shown)
   else context.stdout.write(runText(context, shown))
 }
@@ -102,6 +107,8 @@ interface ShownRun extends Run {
   /** Of a running run. */
   readonly progress: readonly LiveStream[]
   readonly seconds_left: number | null
+  /** Of a running run that workers execute. */
+  readonly eta: Eta | null
   /** Of a run that workers execute. */
   readonly slices: readonly ShownSlice[]
   readonly log: readonly LogLine[]
@@ -142,7 +149,7 @@ function runText(context: Context, run: ShownRun): string {
 }
 
 /** Who executes what is not settled. */
-function slicesText(context: Context, { status, slices }: ShownRun): string {
+function slicesText(context: Context, { status, slices, eta }: ShownRun): string {
   const open = slices.filter(({ state }) => state === 'pending' || state === 'claimed')
   if (status !== 'running' || open.length === 0) return ''
   const head = ['slice', 'state', 'worker', 'heard', 'taken over']
@@ -156,7 +163,23 @@ function slicesText(context: Context, { status, slices }: ShownRun): string {
   const count = (state: string) => slices.filter((each) => each.state === state).length
   const sum = `slices: ${count('pending')} pending, ${count('claimed')} claimed, ${count('done')} done\n`
   const hint = count('claimed') > 0 ? '' : 'no worker executes it: start intake-sync work, or serve\n'
-  return `${sum}${hint}${fittedTable(context, [head, ...rows], 0)}`
+  const left = eta === null ? '' : paragraph(context, etaText(eta), 0)
+  return `${sum}${hint}${left}${fittedTable(context, [head, ...rows], 0)}`
+}
+
+function etaText(eta: Eta): string {
+  const { slices_left, slices_claimed, workers, pages, expected_pages, rate, slices_unknown } = eta
+  const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
+  const of = expected_pages === null ? 'an unknown number' : `about ${Math.round(expected_pages)}`
+  const speed = rate === null ? '' : `; ${Math.round(rate * 10) / 10} pages per second`
+  const read = `${counted(slices_claimed, 'stream')} read by ${counted(workers, 'worker')}: ${pages} of ${of} pages${speed}`
+  const whyUnknown =
+    slices_unknown > 0
+      ? `${counted(slices_unknown, 'stream')} without a count, and none like them is done`
+      : 'no page yet'
+  const time =
+    eta.seconds_left === null ? `unknown (${whyUnknown})` : `about ${formatSeconds(eta.seconds_left)}`
+  return `left: ${counted(slices_left, 'stream')}; ${slices_claimed === 0 ? 'none is read' : read}; time left: ${time}`
 }
 
 function runsText(context: Context, runs: readonly Run[]): string {

@@ -106,8 +106,12 @@ export interface ShownSlice {
   readonly takeovers: number
   /** How far it is, as last stored; null before the first second. */
   readonly phase: string | null
+  /** Requests of a stream that was settled sooner; null of one that failed. */
+  readonly pages: number | null
   readonly fetched: number | null
   readonly expected: number | null
+  /** Since it was last claimed, until it was settled; null while it is pending. */
+  readonly seconds: number | null
 }
 
 export async function readSlices(db: Kysely<Warehouse>, runId: number): Promise<readonly ShownSlice[]> {
@@ -116,11 +120,92 @@ export async function readSlices(db: Kysely<Warehouse>, runId: number): Promise<
       epoch::float8 as epoch, owner, to_json(claimed_at) #>> '{}' as claimed_at,
       case when state = 'claimed' then greatest(0, extract(epoch from now() - heartbeat_at))::float8 end as silent_seconds,
       to_json(settled_at) #>> '{}' as settled_at, takeovers, progress.phase, progress.fetched::float8 as fetched,
-      progress.expected::float8 as expected
+      progress.expected::float8 as expected,
+      case when result ->> 'status' in ('failed', 'interrupted') then null
+        else coalesce(progress.pages, (result ->> 'requests')::bigint)::float8 end as pages,
+      case when state <> 'pending' then greatest(0, extract(epoch from coalesce(settled_at, now()) - claimed_at))::float8
+        end as seconds
     from intake_ops.slices slice
     left join intake.teams team using (team_id)
     left join intake_ops.run_progress progress
       on (progress.run_id, progress.team_id, progress.stream) = (slice.run_id, slice.team_id, slice.stream)
     where slice.run_id = ${runId} order by slice_id`.execute(db)
   return rows
+}
+
+/** The rest of a run that workers execute, in pages. */
+export interface Eta {
+  /** Streams that are not settled. */
+  readonly slices_left: number
+  /** Streams that workers read now, and how many workers. */
+  readonly slices_claimed: number
+  readonly workers: number
+  /** Of the streams that are being read; expected is null where nothing foretells it for one of them. */
+  readonly pages: number
+  readonly expected_pages: number | null
+  /** Per second, of all workers together; null where none reads, or before the first page. */
+  readonly rate: number | null
+  /** Streams that remain, have no count, and are like none that is done. */
+  readonly slices_unknown: number
+  readonly seconds_left: number | null
+}
+
+/** A worker that was silent for longer reads no more. */
+const SILENT_SECONDS = 60
+
+/** Null for a run without slices. A stream without a count is taken to be as long as those of other teams in this run. */
+export function etaOf(all: readonly ShownSlice[]): Eta | null {
+  if (all.length === 0) return null
+  const slices = all.filter(({ team }) => team !== null)
+  const done = slices.filter(({ state, pages }) => state === 'done' && pages !== null)
+  const inHand = slices.filter(isInHand)
+  const left = slices.filter(({ state }) => state === 'pending' || state === 'claimed')
+  const lengths = new Map(left.map((slice) => [slice, lengthOf(slice, done)]))
+  const sum = (values: readonly (number | null)[]) =>
+    values.reduce<number>((total, value) => total + (value ?? 0), 0)
+  const read = [...done, ...inHand]
+  const seconds = sum(read.map((slice) => slice.seconds))
+  const pages = sum(read.map(pagesOf))
+  const rate = pages > 0 && seconds > 0 && inHand.length > 0 ? (pages / seconds) * inHand.length : null
+  const remaining = (slice: ShownSlice) => Math.max(0, (lengths.get(slice) ?? 0) - pagesOf(slice))
+  // The rest of one stream has one reader, however many workers there are.
+  const longest = inHand.map((slice) => {
+    const own = pagesOf(slice)
+    return own > 0 ? (remaining(slice) * slice.seconds!) / own : 0
+  })
+  const slices_unknown = left.filter((slice) => lengths.get(slice) === null).length
+  const expected = inHand.map((slice) => lengths.get(slice) ?? null)
+  const total = sum(left.map(remaining))
+  return {
+    slices_left: left.length,
+    slices_claimed: inHand.length,
+    workers: new Set(inHand.map(({ owner }) => owner)).size,
+    pages: sum(inHand.map(pagesOf)),
+    expected_pages: expected.includes(null) ? null : sum(expected),
+    rate,
+    slices_unknown,
+    seconds_left:
+      slices_unknown > 0 ? null : total === 0 ? 0 : rate === null ? null : Math.max(total / rate, ...longest),
+  }
+}
+
+function isInHand({ state, silent_seconds }: ShownSlice): boolean {
+  return state === 'claimed' && silent_seconds !== null && silent_seconds < SILENT_SECONDS
+}
+
+/** Read so far; what a worker read that lost the slice is read again. */
+function pagesOf(slice: ShownSlice): number {
+  return slice.state === 'done' || isInHand(slice) ? (slice.pages ?? 0) : 0
+}
+
+/** Pages of a stream that is not settled; null where nothing foretells them. */
+function lengthOf(slice: ShownSlice, done: readonly ShownSlice[]): number | null {
+  const { phase, fetched, expected } = slice
+  const pages = pagesOf(slice)
+  if (isInHand(slice) && phase !== null && !['plan', 'fetch'].includes(phase)) return pages
+  if (pages > 0 && expected !== null)
+    return Math.max(pages, fetched === null || fetched === 0 ? 0 : Math.ceil((expected * pages) / fetched))
+  const like = done.filter(({ stream }) => stream === slice.stream)
+  if (like.length === 0) return null
+  return Math.max(pages, like.reduce((total, each) => total + pagesOf(each), 0) / like.length)
 }

@@ -1,6 +1,11 @@
 /** What the stored progress of a run means. */
-import { expect, it } from 'vitest'
-import { progressOf, type StoredProgress } from '../../../src/operate/health/run-live.ts'
+import { describe, expect, it } from 'vitest'
+import {
+  etaOf,
+  progressOf,
+  type ShownSlice,
+  type StoredProgress,
+} from '../../../src/operate/health/run-live.ts'
 
 const stored = (over: Partial<StoredProgress>): StoredProgress => ({
   ...{ team: 'north', stream: 'patients', phase: 'fetch', pages: 3, requests: 30, throttled: 1 },
@@ -27,4 +32,71 @@ it('says how much of the budget is used, and how long the longest list still tak
   ])
   expect(seconds_left).toBe(9)
   expect(progressOf([])).toEqual({ streams: [], teams: [], seconds_left: null })
+})
+
+const slice = (over: Partial<ShownSlice>): ShownSlice => ({
+  ...{
+    slice_id: 1,
+    team: 'north',
+    stream: 'patients',
+    state: 'pending',
+    epoch: 1,
+    owner: null,
+    claimed_at: null,
+  },
+  ...{
+    silent_seconds: null,
+    settled_at: null,
+    takeovers: 0,
+    phase: null,
+    pages: null,
+    fetched: null,
+    expected: null,
+  },
+  ...{ seconds: null },
+  ...over,
+})
+const close = slice({ team: null, stream: '' })
+/** Ten pages in twenty seconds. */
+const done = (stream: string) => slice({ stream, state: 'done', pages: 10, fetched: 1_000, seconds: 20 })
+const claimed = (owner: string, over: Partial<ShownSlice>) =>
+  slice({ state: 'claimed', owner, silent_seconds: 0, phase: 'fetch', seconds: 20, ...over })
+
+describe('the time that a run of workers still takes', () => {
+  it('follows from the pages that remain, of what is read and what is not begun, and the rate of all workers', () => {
+    // 10 of 40 pages, and 10 of 20, in 20 seconds each; 10 more as the stream of the other team had.
+    const slices = [
+      done('forms'),
+      claimed('one', { pages: 10, fetched: 1_000, expected: 4_000 }),
+      claimed('two', { stream: 'packets', pages: 10, fetched: 100, expected: 200 }),
+      slice({ team: 'south', stream: 'forms' }),
+      close,
+    ]
+    expect(etaOf(slices)).toEqual({
+      ...{ slices_left: 3, slices_claimed: 2, workers: 2, pages: 20, expected_pages: 60, rate: 1 },
+      // 50 pages of two readers, and 30 of one that reads half a page in a second.
+      ...{ slices_unknown: 0, seconds_left: 60 },
+    })
+    const more = Array.from({ length: 9 }, () => slice({ team: 'south', stream: 'forms' }))
+    expect(etaOf([...slices, ...more])!.seconds_left).toBe(140)
+  })
+
+  it('is unknown where a stream has no count and none like it is done, or where nobody reads', () => {
+    const unknown = [done('forms'), claimed('one', { pages: 5, fetched: 500 }), close]
+    expect(etaOf(unknown)).toMatchObject({ slices_unknown: 1, expected_pages: null, seconds_left: null })
+    expect(etaOf([...unknown, done('patients')])).toMatchObject({ expected_pages: 10, seconds_left: 20 })
+    expect(etaOf([done('forms'), slice({ stream: 'forms' }), close])).toMatchObject({
+      ...{ slices_left: 1, rate: null, slices_unknown: 0, seconds_left: null },
+    })
+    // Its worker is gone: what that read does not count.
+    const gone = claimed('one', { stream: 'forms', pages: 9, silent_seconds: 70 })
+    expect(etaOf([done('forms'), gone, close])).toMatchObject({ slices_claimed: 0, workers: 0, rate: null })
+  })
+
+  it('is none for lists that are read, and for a run that only has to end', () => {
+    const merging = claimed('one', { phase: 'merge', pages: 7, fetched: 700 })
+    expect(etaOf([merging, close])).toMatchObject({ slices_left: 1, expected_pages: 7, seconds_left: 0 })
+    expect(etaOf([done('forms'), close])).toMatchObject({ slices_left: 0, seconds_left: 0 })
+    expect(etaOf([])).toBeNull()
+  })
 })
