@@ -602,6 +602,20 @@ describe('an abort ends every wait with its own reason', () => {
   })
 })
 
+test('the environment is the last one that the service named; an answer without the header forgets nothing', async () => {
+  const names: Readonly<Record<string, string>> = { '/one': 'sandbox', '/two': 'production' }
+  await using service = await startService(({ url }, response) =>
+    json(response, {}, 200, url in names ? { 'x-service-environment': names[url]! } : {}),
+  )
+  await using heard = clientOf(service.url)
+  const seen: (string | null)[] = [heard.client.environment]
+  for (const path of ['/one', '/silent', '/two', '/silent']) {
+    await heard.client.get(path)
+    seen.push(heard.client.environment)
+  }
+  expect(seen).toEqual([null, 'sandbox', 'sandbox', 'production', 'production'])
+})
+
 test('forty requests that wait at once cause no warning, with any signals', async () => {
   const warnings: Error[] = []
   const heed = (warning: Error) => warnings.push(warning)

@@ -67,6 +67,19 @@ describe('runs cancel', () => {
     expect((await ended).code).toBe(130)
   })
 
+  it('names the login that canceled first, whoever does so again', async () => {
+    const [run] = await scene.query<{ id: number }>(
+      `insert into intake_ops.runs (kind, status, options, canceled_by) values ('backfill', 'running', '{}', 'first')
+       returning run_id::int as id`,
+    )
+    await runs('cancel', String(run!.id))
+    const where = `where run_id = ${run!.id}`
+    expect(await scene.query(`select canceled_by from intake_ops.runs ${where}`)).toEqual([
+      { canceled_by: 'first' },
+    ])
+    await scene.query(`delete from intake_ops.runs ${where}`)
+  })
+
   it('is not done by a notification alone, which every login can send', async () => {
     const { id, ended } = await begin('backfill', '--streams', 'forms')
     await scene.query(`select pg_notify('intake_canceled_runs', '${id}')`)

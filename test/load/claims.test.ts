@@ -117,6 +117,18 @@ const states = () =>
   )
 
 describe('a claim', () => {
+  it('that a worker gives back as it stops is no takeover, however often that happens', async () => {
+    await plan(1)
+    for (let times = 0; times < 3; times += 1) {
+      const [claimed] = await claim(one, 1)
+      await release(one.db, claimed!)
+    }
+    expect(await states()).toEqual([
+      { state: 'pending', takeovers: 0 },
+      { state: 'pending', takeovers: 0 },
+    ])
+  })
+
   it('goes to the team with the fewest claimed, and to none with four, whoever claims', async () => {
     await plan(9, 4, 1)
     expect((await claim(one, 3)).map(nameOf).sort()).toEqual(['large', 'small', 'tiny'])

@@ -49,6 +49,28 @@ it('times are those of the run’s clock, and lines go to its own log too', asyn
   expect(logged.join()).toContain('slow')
 })
 
+it('each figure is stored as it is now, such as the count of a list, which its first page shows', async () => {
+  const { url, runId, teamId, teams } = await openRun()
+  await using progress = openRunProgress({
+    ...{ url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }) },
+  })
+  const now = {
+    ...{ phase: 'plan' as Phase, pages: 0, requests: 0, throttled: 0, fetched: 0 },
+    ...{ expected: null as number | null, permitted_rate: null as number | null },
+  }
+  progress.watch(teamId, 'patients', () => ({ ...now }))
+  const stored = () =>
+    query(
+      url,
+      `select phase, pages::int, requests::int, throttled::int, fetched::int, expected::int, permitted_rate
+       from intake_ops.run_progress`,
+    )
+  await expect.poll(stored).toEqual([now])
+  Object.assign(now, { phase: 'fetch', pages: 2, requests: 4, throttled: 1, fetched: 20, expected: 45 })
+  now.permitted_rate = 12.5
+  await expect.poll(stored).toEqual([now])
+})
+
 it('the end of a stream that could not be stored is tried again', async () => {
   const { url, runId, teamId, teams } = await openRun()
   await query(url, 'alter table intake_ops.run_progress rename to away')

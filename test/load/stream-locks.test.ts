@@ -73,6 +73,13 @@ test('an error names each stream that another run locks, in order, and no other'
   })
 })
 
+test('a run that is refused leaves every stream free that another does not hold', async () => {
+  await lockStreams(one, [patients], [CLINIC])
+  await expect(lockStreams(two, [forms, patients, packets], [CLINIC])).rejects.toThrow('patients of clinic')
+  expect(await locks(two)).toBe(0)
+  await lockStreams(one, [forms, packets], [CLINIC])
+})
+
 test('locks last as long as their session, whatever its transactions do', async () => {
   await one.client.query('begin')
   await lockStreams(one, [patients], [CLINIC])

@@ -1,6 +1,6 @@
 /** The rows of intake.teams: one number per name, whoever asks first, and the environment of the service. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { noteEnvironment, teamIdOf } from '../../src/load/teams.ts'
+import { noteEnvironment, restoreTeam, teamIdOf } from '../../src/load/teams.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { rowsOf, waitsForLock } from './loading.ts'
@@ -81,4 +81,33 @@ test('an environment is stored only for its own team, and an unchanged one write
   expect(await teams('other')).toEqual(before)
   await noteEnvironment(session.db, one, 'sandbox')
   expect(await teams('one')).toMatchObject([{ environment: 'sandbox' }])
+})
+
+test('a team that is restored has the events again that waited, and none that was dead-lettered', async () => {
+  const team = await teamIdOf(session.db, 'restored')
+  const put = (id: string, due: string | null) =>
+    rowsOf(
+      session,
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status, due_at, settled_at)
+       values ($1, $2, '\\x00', current_date, now(), '', 'dead', $3, now())`,
+      [team, id, due],
+    )
+  await put('waited', 'infinity')
+  await put('dead-lettered', null)
+  await rowsOf(
+    session,
+    `insert into intake_ops.removed_teams (team_id, name, data) values ($1, 'restored', 'kept')`,
+    [team],
+  )
+  expect(await restoreTeam(session, 'restored')).toBe(team)
+  expect(
+    await rowsOf(
+      session,
+      'select event_id, status from intake_raw.inbox where team_id = $1 order by event_id',
+      [team],
+    ),
+  ).toEqual([
+    { event_id: 'dead-lettered', status: 'dead' },
+    { event_id: 'waited', status: 'pending' },
+  ])
 })

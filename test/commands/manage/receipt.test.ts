@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { verificationFacts } from '../../../src/operate/receipts.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
 import { openScene, type Scene } from '../../e2e/support/scene.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
 import { runCommand } from '../../support/run-command.ts'
@@ -54,6 +56,26 @@ test('a verification’s receipt has counts and hashes of both sides, and except
   expect(readFileSync(file('verified'), 'utf8')).not.toContain(patient)
   const checked = await run('receipt', 'check', file('verified'))
   expect([checked.code, checked.stdout]).toEqual([0, expect.stringMatching(/^valid: verification of \d{4}-/)])
+})
+
+test('a receipt certifies no equality where exports differ from the responses, though every table is equal', async () => {
+  const [run] = await scene.query<{ id: number }>(
+    `insert into intake_ops.runs (kind, status, options, finished_at)
+     values ('verify', 'needs_attention', '{"teams": ["default"], "streams": ["exports"]}', now()) returning run_id::int as id`,
+  )
+  await scene.query(
+    `insert into intake_ops.verifications (run_id, team_id, stream, is_equal, source, warehouse, missing, extra, different,
+       repaired, missing_ids, extra_ids, different_ids, deep)
+     select $1, team_id, 'exports', true, 9, 9, 0, 0, 0, 0, '{}', '{}', '[]', '{"rows": 3, "differences": [{"export_id": "x"}]}'
+     from intake.teams`,
+    [run!.id],
+  )
+  await using session = await openSession({ url: scene.url, purpose: 'facts' })
+  expect(await verificationFacts(session.db, run!.id)).toMatchObject({
+    equal: false,
+    teams: { default: { deep: { rows: 3, differences: 1 } } },
+  })
+  await scene.query('delete from intake_ops.runs where run_id = $1', [run!.id])
 })
 
 test('an erasure’s receipt says what was removed, when and by which login, and of whom only a hash', async () => {

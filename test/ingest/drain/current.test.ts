@@ -69,6 +69,12 @@ describe.each([18, 19])('of a record with %i later events', (later) => {
   })
 })
 
+it('an earlier event that was postponed since counts, however many later ones its record has', async () => {
+  const rows = await stored(Array<string>(80).fill('b'))
+  await scene.rows('update intake_raw.inbox set attempts = attempts + 1 where seq = $1', [rows[0]!.seq])
+  expect(await passed(rows.slice(1, 2))).toEqual([key('b')])
+})
+
 it('an earlier event of another day counts', async () => {
   await scene.rows(`select intake_raw.add_inbox_day('2025-12-30', 0)`)
   const [first, ...rest] = await stored(['a', 'b', 'a'])

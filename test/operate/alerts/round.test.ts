@@ -327,6 +327,23 @@ describe('causes', () => {
     expect(await scene.posted()).toEqual(['raised verify_failed north patients'])
   })
 
+  it('a verification whose exports differ from the responses raises an alert, though every table is equal', async () => {
+    const scene = await openScene()
+    const run = await plantRun(scene, {
+      kind: 'verify',
+      streams: { exports: '' },
+      status: 'needs_attention',
+    })
+    await scene.query(
+      `insert into intake_ops.verifications (run_id, team_id, stream, is_equal, source, warehouse, missing, extra,
+         different, repaired, missing_ids, extra_ids, different_ids, deep)
+       select $1, team_id, 'exports', true, 9, 9, 0, 0, 0, 0, '{}', '{}', '[]', $2
+       from intake.teams where name = 'north'`,
+      [run, JSON.stringify({ differences: [{ export_id: CANARY }] })],
+    )
+    expect(await scene.posted()).toEqual(['raised verify_differs north exports'])
+  })
+
   it('a failed replay raises an alert for the whole team', async () => {
     const scene = await openScene()
     await plantRun(scene, { kind: 'replay', streams: { patients: '', forms: '' }, status: 'failed' })
@@ -413,6 +430,17 @@ describe('causes', () => {
     await scene.query('update intake_ops.drift set last_seen = now()')
     expect(await scene.posted()).toEqual([])
     await drift(`${CANARY}-3`)
+    expect(await scene.posted()).toEqual(['raised drift north patients'])
+  })
+
+  it('drift raises an alert although the stream has other drift that was last seen long ago', async () => {
+    const scene = await openScene()
+    await scene.query(
+      `insert into intake_ops.drift (team_id, stream, path, type, count, last_seen)
+       select team_id, 'patients', path, 'string', 1, at from intake.teams
+       cross join (values ('old', now() - interval '90 days'), ('new', now())) as drift (path, at)
+       where name = 'north'`,
+    )
     expect(await scene.posted()).toEqual(['raised drift north patients'])
   })
 

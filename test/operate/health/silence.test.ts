@@ -343,6 +343,11 @@ describe('a warehouse', () => {
       verdict: 'silent',
       reason: expect.stringMatching(/found 6 changes that no event reported/),
     })
+    // One that was created since then could not have reported all of them.
+    await team.run("update intake.webhook_configs set created_at = now() - interval '2 hours'")
+    expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
+    await team.run("update intake.webhook_configs set created_at = now() - interval '20 days'")
+    expect(await team.verdict()).toMatchObject({ verdict: 'silent' })
     // A configuration that sends only some kinds of events proves nothing about the others.
     await team.run("update intake.webhook_configs set sources = '{response}'")
     expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
