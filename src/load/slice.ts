@@ -78,9 +78,18 @@ export async function assertOwned(db: Kysely<Warehouse>, taken: TakenSlice): Pro
   if (row === undefined) throw lostSlice(taken)
 }
 
-/** Moves the slice's cursor, if the slice is still ours. */
+/** Moves the slice's cursor, if the slice is still ours, and forgets how far its scan had come. */
 export async function settleSlice(db: Kysely<Warehouse>, taken: TakenSlice, cursor: unknown): Promise<void> {
   const settled = await db
+    .with('ended', (query) =>
+      query
+        .deleteFrom('intake_ops.scans')
+        .where('team_id', '=', taken.teamId)
+        .where('stream', '=', taken.stream)
+        .where(({ exists, selectFrom }) =>
+          exists(ours(selectFrom('intake_ops.checkpoints').select('epoch'), taken)),
+        ),
+    )
     .updateTable('intake_ops.checkpoints')
     .set({ cursor: JSON.stringify(cursor), updated_at: sql<Date>`now()` })
     .where('team_id', '=', taken.teamId)

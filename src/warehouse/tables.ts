@@ -104,6 +104,10 @@ export interface Warehouse {
     run_id: BigInt_ | null
     updated_at: Timestamp
   }
+  'intake_ops.scans': {
+    team_id: number
+    stream: string
+  }
   'intake_ops.dead_letters': {
     id: Generated<string>
     team_id: number

@@ -8,7 +8,7 @@
 import { Readable } from 'node:stream'
 import pino from 'pino'
 import type { Client } from '../../src/api/client.ts'
-import type { Page, Scan, ScanOutcome } from '../../src/api/paging/pages.ts'
+import type { Page, PageFacts, Scan, ScanOutcome } from '../../src/api/paging/pages.ts'
 import { pathsWith } from '../../src/api/paths.ts'
 import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
@@ -105,7 +105,27 @@ function fileClient(pieces: () => Iterable<Buffer>): Client {
   const outcome: ScanOutcome = { complete: true, stable: true, count: 1, pages: 1, records: 1 }
   const times = { startedAt: systemClock.now(), receivedAt: systemClock.now(), serviceDate: null }
   async function* scan(): AsyncGenerator<Page, ScanOutcome, undefined> {
-    yield { number: 1, records: [{ id: ID, name: 'E' }], count: 1, ...times, invalidUtf8: false, last: true }
+    const facts: PageFacts = {
+      ...{
+        kind: 'page',
+        number: 1,
+        records: 1,
+        count: 1,
+        next: null,
+        endKnown: true,
+        fingerprint: '1',
+        fits: true,
+      },
+    }
+    yield {
+      number: 1,
+      records: [{ id: ID, name: 'E' }],
+      count: 1,
+      ...times,
+      invalidUtf8: false,
+      last: true,
+      facts,
+    }
     return outcome
   }
   const client = {

@@ -4,7 +4,7 @@
  */
 import pino from 'pino'
 import type { Client } from '../../src/api/client.ts'
-import type { Page, PagesOptions, Scan, ScanOutcome } from '../../src/api/paging/pages.ts'
+import type { Page, PageFacts, PagesOptions, Scan, ScanOutcome } from '../../src/api/paging/pages.ts'
 import { pathsWith } from '../../src/api/paths.ts'
 import { openServiceClock } from '../../src/api/service-clock.ts'
 import { systemClock } from '../../src/core/clock.ts'
@@ -99,7 +99,18 @@ function bytesClient(pageAt: (page: number) => Buffer, pages: number, total: num
       const entries = isObject(value) && Array.isArray(value.results) ? value.results : []
       const records = read ? await read(at + 1, entries) : entries
       const times = { startedAt, receivedAt: systemClock.now(), serviceDate: null }
-      yield { number: at + 1, records, count: total, ...times, invalidUtf8, last: at === pages - 1 }
+      const facts: PageFacts = {
+        ...{
+          kind: 'page',
+          number: at + 1,
+          records: records.length,
+          count: total,
+          next: null,
+          endKnown: true,
+        },
+        ...{ fingerprint: String(at), fits: true },
+      }
+      yield { number: at + 1, records, count: total, ...times, invalidUtf8, last: at === pages - 1, facts }
     }
     return outcome
   }
@@ -107,7 +118,8 @@ function bytesClient(pageAt: (page: number) => Buffer, pages: number, total: num
     apiVersion: 'v2.1',
     paths: pathsWith(),
     pathOf: ({ path }: { readonly path: string }) => path,
-    pages: (_path: string, options: PagesOptions) => Object.assign(scan(options), { outcome }) as Scan,
+    pages: (_path: string, options: PagesOptions) =>
+      Object.assign(scan(options), { outcome, resumed: null }) as Scan,
   }
   return client as unknown as Client
 }

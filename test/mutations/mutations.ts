@@ -629,7 +629,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'of a next link host and path are followed',
-    file: 'src/api/paging/link.ts',
+    file: 'src/api/paths.ts',
     from: "const query = link.slice(start + 1).split('#', 1)[0]!",
     to: "const query = link.split('#', 1)[0]!",
     tests: ['test/api/paging/pages.test.ts', 'test/api/paging/list-envelope.test.ts'],

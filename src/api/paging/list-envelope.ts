@@ -7,7 +7,7 @@
  */
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { ShapeError } from '../errors.ts'
-import { queryOfLink } from './link.ts'
+import { queryOfLink } from '../paths.ts'
 
 export interface ListBody {
   readonly records: readonly unknown[]

@@ -5,33 +5,17 @@
  * the counts therefore depend only on the content of the pages, never on timing.
  */
 import { ShapeError } from '../errors.ts'
-import { type Query, queryText } from '../paths.ts'
-import { withFilters } from './link.ts'
-import { type Instability, type NumberedPages, numberedRest, type ScanOutcome } from './page.ts'
-
-/** Facts about a page, without its records. */
-export interface PageFacts {
-  readonly kind: 'page'
-  /** From 1. */
-  readonly number: number
-  readonly records: number
-  /** The service's count of the whole list, or null if it gives none. */
-  readonly count: number | null
-  /** Query of the next page, or null. */
-  readonly next: string | null
-  /** True when a page without a next page is the last one for sure. */
-  readonly endKnown: boolean
-  /** Null for an empty page. */
-  readonly fingerprint: string | null
-  /** False if a record does not satisfy the requested filter. */
-  readonly fits: boolean
-}
-
-export type Arrival =
-  | PageFacts
-  /** The service has no such page. */
-  | { readonly kind: 'missing'; readonly number: number }
-  | { readonly kind: 'failed'; readonly number: number; readonly error: unknown }
+import { type Query, queryText, withFilters } from '../paths.ts'
+import {
+  type Arrival,
+  type Instability,
+  type KeptPages,
+  type NumberedPages,
+  numberedRest,
+  type PageFacts,
+  Resumption,
+  type ScanOutcome,
+} from './page.ts'
 
 export interface PageRequest {
   readonly number: number
@@ -72,6 +56,7 @@ export class PageJudge {
   #rest: NumberedPages | null = null
   #empties = 0
   #guessing = false
+  readonly #resumption: Resumption | null
   #isOver = false
   #reachedEnd = false
   #failure: { readonly number: number; readonly error: unknown } | null = null
@@ -80,7 +65,8 @@ export class PageJudge {
   #records = 0
 
   /** `size` is the `page_size` that is part of `own`, if any. */
-  constructor(path: string, filters: Query | undefined, size: number | undefined) {
+  constructor(path: string, filters: Query | undefined, size: number | undefined, kept?: KeptPages) {
+    this.#resumption = kept === undefined ? null : new Resumption(kept)
     this.#path = path
     this.#filters = filters
     this.#size = size
@@ -90,16 +76,32 @@ export class PageJudge {
 
   /** The next page to request, or null for none at present. */
   next(): PageRequest | null {
-    const last = Math.min(this.#upTo, this.#suspect)
-    if (this.#isOver || this.#failure !== null || this.#requested >= last) return null
-    const number = ++this.#requested
+    if (this.#isOver || this.#failure !== null) return null
+    const seam = this.#resumption?.seam ?? null
+    if (seam !== null) return this.#resumption!.hold(seam) ? this.#numbered(seam) : null
+    do {
+      if (this.#requested >= Math.min(this.#upTo, this.#suspect)) return null
+      this.#requested += 1
+    } while (this.#resumption?.holds(this.#requested) === true)
+    const number = this.#requested
     const isNumbered = number > 1 && number <= (this.#rest?.pages ?? 0)
-    return { number, query: isNumbered ? this.#rest!.queryOf(number) : this.#query }
+    return isNumbered ? this.#numbered(number) : { number, query: this.#query }
+  }
+
+  #numbered(number: number): PageRequest {
+    return { number, query: this.#rest!.queryOf(number) }
   }
 
   arrived(arrival: Arrival): void {
-    if (this.#isSuspect(arrival)) this.#suspect = Math.min(this.#suspect, arrival.number)
-    this.#early.set(arrival.number, arrival)
+    const atSeam = arrival.number === this.#resumption?.seam
+    if (atSeam && arrival.kind === 'failed') {
+      this.#failure = arrival
+      return
+    }
+    for (const each of atSeam ? this.#resumption!.decide(arrival) : [arrival]) {
+      if (this.#isSuspect(each)) this.#suspect = Math.min(this.#suspect, each.number)
+      this.#early.set(each.number, each)
+    }
     while (!this.#isOver && this.#failure === null) {
       const page = this.#early.get(this.#turn)
       if (page === undefined) return
@@ -113,6 +115,11 @@ export class PageJudge {
       if (this.#turn === this.#suspect) this.#suspect = Number.POSITIVE_INFINITY
       this.#turn += 1
     }
+  }
+
+  /** Whether the kept pages count as read; null until that is known. */
+  get resumed(): boolean | null {
+    return this.#resumption?.resumed ?? null
   }
 
   /** True if pages still in flight cannot change the outcome. */
@@ -168,6 +175,7 @@ export class PageJudge {
       this.#isOver = true
     } else if (this.#rest !== null && number <= this.#rest.pages) this.#judgeNumbered(page, this.#rest)
     else this.#judgeLinked(page)
+    if (number === 1) this.#resumption?.firstJudged()
     if (records > 0 || number === 1) this.#pages += 1
     this.#records += records
   }
@@ -196,6 +204,7 @@ export class PageJudge {
       this.#rest = numberedRest(next, { size: records, count }, this.#filters)
       if (this.#rest !== null) {
         this.#upTo = this.#rest.pages
+        this.#resumption?.meet(page, this.#rest.pages)
         return
       }
     }

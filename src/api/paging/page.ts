@@ -1,11 +1,41 @@
 /**
- * Options, pages and outcome of a scan of a list, and its remaining pages as computed from the first.
+ * Options, pages and outcome of a scan of a list, its remaining pages as computed from the first, and those of them that an
+ * earlier scan has read.
  *
  * Invariant: only if the outcome is `complete` and `stable` may a missing id be checked as a possible delete (law 6).
  */
 import type { Answer, Meter, RequestOptions } from '../http/answer.ts'
-import type { Query } from '../paths.ts'
-import { numberIn, withFilters, withNumber } from './link.ts'
+import { numberIn, type Query, withFilters, withNumber } from '../paths.ts'
+
+/** Facts about a page, without its records. */
+export interface PageFacts {
+  readonly kind: 'page'
+  /** From 1. */
+  readonly number: number
+  readonly records: number
+  /** The service's count of the whole list, or null if it gives none. */
+  readonly count: number | null
+  /** Query of the next page, or null. */
+  readonly next: string | null
+  /** True when a page without a next page is the last one for sure. */
+  readonly endKnown: boolean
+  /** Null for an empty page. */
+  readonly fingerprint: string | null
+  /** False if a record does not satisfy the requested filter. */
+  readonly fits: boolean
+}
+
+/** Pages of a scan that ended early, by their numbers: they are read, and their records are stored. */
+export interface KeptPages {
+  readonly first: PageFacts
+  readonly pages: ReadonlyMap<number, PageFacts>
+}
+
+export type Arrival =
+  | PageFacts
+  /** The service has no such page. */
+  | { readonly kind: 'missing'; readonly number: number }
+  | { readonly kind: 'failed'; readonly number: number; readonly error: unknown }
 
 export interface Page {
   /** From 1, in the order of the list; pages may arrive in another order. */
@@ -21,6 +51,7 @@ export interface Page {
   readonly invalidUtf8: boolean
   /** True if the page names no next page. */
   readonly last: boolean
+  readonly facts: PageFacts
 }
 
 /** Signs that the pages are not the whole list, or not a single state of it. */
@@ -62,6 +93,11 @@ export interface PagesOptions {
   readonly meter?: Meter
   readonly signal?: AbortSignal
   readonly params?: { readonly [name: string]: string }
+  /**
+   * Pages that need not be read again, if the list still begins with the same first page and has the same count, and the
+   * last of them is still the same: then nothing has moved across the place where the earlier scan ended.
+   */
+  readonly kept?: KeptPages
   /** Most pages requested at a time; the client's concurrency by default. */
   readonly concurrency?: number
   /** `page_size` of the first request; the client's by default, none if null. */
@@ -71,6 +107,8 @@ export interface PagesOptions {
 /** Pages in order of arrival. `outcome` is final when the iteration ends, and is also the generator's return value. */
 export interface Scan extends AsyncGenerator<Page, ScanOutcome, undefined> {
   readonly outcome: ScanOutcome
+  /** Whether the kept pages are part of the scan; null until that is known. Their first and last are read again. */
+  readonly resumed: boolean | null
 }
 
 /** The part of a client that a scan needs. */
@@ -115,4 +153,65 @@ export function numberedRest(
     return { pages, size, queryOf: (number) => withNumber(query, 'offset', size * (number - 1)) }
   }
   return null
+}
+
+/**
+ * Decides whether the pages of a scan that ended early count as read: if the first page and the last kept one are as they
+ * were, with the same count of the list, then nothing has moved across the place where the scan ended.
+ */
+export class Resumption {
+  readonly #kept: KeptPages
+  readonly #held = new Set<number>()
+  #seam: number | null = null
+  #resumed: boolean | null = null
+
+  constructor(kept: KeptPages) {
+    this.#kept = kept
+  }
+
+  /** Number of the last kept page while its answer decides; no other is requested then. */
+  get seam(): number | null {
+    return this.#seam
+  }
+
+  /** Whether the kept pages count as read; null until that is known. */
+  get resumed(): boolean | null {
+    return this.#resumed
+  }
+
+  /** Not to be requested in its turn: it is kept, or was requested before. */
+  holds(number: number): boolean {
+    return this.#held.has(number)
+  }
+
+  /** False if it was held before. */
+  hold(number: number): boolean {
+    if (this.#held.has(number)) return false
+    this.#held.add(number)
+    return true
+  }
+
+  meet(first: PageFacts, pages: number): void {
+    const last = Math.max(...this.#kept.pages.keys())
+    if (isSame(first, this.#kept.first) && last > 1 && last <= pages) this.#seam = last
+  }
+
+  firstJudged(): void {
+    if (this.#seam === null) this.#resumed = false
+  }
+
+  /** What has arrived with the last kept page: also the others, if it is as it was. */
+  decide(arrival: Arrival): readonly Arrival[] {
+    const { pages } = this.#kept
+    this.#seam = null
+    this.#resumed = arrival.kind === 'page' && isSame(arrival, pages.get(arrival.number)!)
+    if (!this.#resumed) return [arrival]
+    const others = [...pages.values()].filter(({ number }) => number !== 1 && number !== arrival.number)
+    for (const { number } of others) this.#held.add(number)
+    return [arrival, ...others]
+  }
+}
+
+function isSame(a: PageFacts, b: PageFacts): boolean {
+  return a.count === b.count && a.records === b.records && a.fingerprint === b.fingerprint
 }

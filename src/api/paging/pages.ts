@@ -16,21 +16,30 @@ import { setMaxListeners } from 'node:events'
 import { isLosslessNumber, isObject } from '../../core/json.ts'
 import { ApiError, ShapeError } from '../errors.ts'
 import type { Answer, RequestOptions } from '../http/answer.ts'
-import { type Query, queryText } from '../paths.ts'
-import { withFilters } from './link.ts'
+import { type Query, queryText, withFilters } from '../paths.ts'
 import { type ListBody, readList } from './list-envelope.ts'
-import type { Getter, Page, PagesOptions, Scan, ScanOutcome } from './page.ts'
-import { type Arrival, PageJudge, type PageRequest } from './page-judge.ts'
+import type { Arrival, Getter, Page, PageFacts, PagesOptions, Scan, ScanOutcome } from './page.ts'
+import { PageJudge, type PageRequest } from './page-judge.ts'
 
-export type { Getter, Instability, Page, PagesOptions, Scan, ScanOutcome } from './page.ts'
+export type {
+  Getter,
+  Instability,
+  KeptPages,
+  Page,
+  PageFacts,
+  PagesOptions,
+  Scan,
+  ScanOutcome,
+} from './page.ts'
 
 /** Reads the list at `path`. Throws `ApiError` (first page not found, credentials, …) and `ShapeError`. */
 export function scanPages(client: Getter, path: string, options: PagesOptions): Scan {
   const size = options.pageSize === undefined ? client.pageSize : (options.pageSize ?? undefined)
   const query = size === undefined ? options.query : withPageSize(options.query, size)
-  const judge = new PageJudge(path, query, size)
-  return Object.defineProperty(scan(client, path, options, judge), 'outcome', {
-    get: () => judge.outcome(),
+  const judge = new PageJudge(path, query, size, options.kept)
+  return Object.defineProperties(scan(client, path, options, judge), {
+    outcome: { get: () => judge.outcome() },
+    resumed: { get: () => judge.resumed },
   }) as Scan
 }
 
@@ -96,13 +105,14 @@ async function land(
     const { startedAt, receivedAt, serviceDate, invalidUtf8 } = fetched.answer
     const fingerprint = records.length === 0 ? null : fingerprintOf(records, options.idsRepeat)
     const { fits } = options
-    const arrival: Arrival = {
+    const arrival: PageFacts = {
       ...{ kind: 'page', number, records: records.length, count, next, endKnown, fingerprint },
       fits: fits === undefined || records.every(fits),
     }
     if (records.length === 0 && number > 1) return { arrival, page: null }
     const times = { startedAt, receivedAt, serviceDate }
-    return { arrival, page: { number, records, count, ...times, invalidUtf8, last: next === null } }
+    const last = next === null
+    return { arrival, page: { number, records, count, ...times, invalidUtf8, last, facts: arrival } }
   } catch (error) {
     return { arrival: { kind: 'failed', number, error }, page: null }
   }

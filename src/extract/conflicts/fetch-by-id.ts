@@ -13,6 +13,7 @@ import { setMaxListeners } from 'node:events'
 import type { Answer, Client, Meter } from '../../api/client.ts'
 import { ApiError, ShapeError } from '../../api/errors.ts'
 import type { ServiceClock } from '../../api/service-clock.ts'
+import type { Envelope } from '../../core/envelope.ts'
 import { IntakeError } from '../../core/errors.ts'
 import type { Instant } from '../../core/time.ts'
 import { type DeadLetter, type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
@@ -194,5 +195,30 @@ function noRecords(template: string): ShapeError {
     'the answers contain no record, or other records than those requested',
     'record_unreadable',
     'Check `paths` in the configuration.',
+  )
+}
+
+/**
+ * Returns the records that list entries summarize, by id; null for a record that is to be fetched later. One that is not
+ * found becomes a dead letter and leaves the stored state.
+ */
+export async function fetchWhole(
+  source: Source,
+  summaries: readonly Envelope[],
+): Promise<ReadonlyMap<string, ReadRecord | null>> {
+  const byId = new Map(summaries.map((summary) => [summary.id, summary]))
+  const ids = [...byId.keys()]
+  const found = await fetchForRun(source, ids, 'fetch')
+  return new Map(
+    ids.map((id, index): [string, ReadRecord | null] => {
+      const result = found[index]!
+      const { content, origin } = byId.get(id)!
+      const body = content?.text ?? 'null'
+      if (result.kind === 'record') return [id, result]
+      if (result.kind === 'later') return [id, null]
+      if (result.kind === 'dead') return [id, { kind: 'dead', deadLetter: { ...result.deadLetter, body } }]
+      const reason = 'is in the list, but not found by its id'
+      return [id, { kind: 'dead', deadLetter: { recordId: id, origin, reason, body } }]
+    }),
   )
 }

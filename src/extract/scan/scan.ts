@@ -16,10 +16,11 @@ import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time
 import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
 import { isPartial } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { fetchForRun } from '../conflicts/fetch-by-id.ts'
+import { fetchWhole } from '../conflicts/fetch-by-id.ts'
 import type { Source } from '../source.ts'
 import { type Batcher, type BatchMode, openBatcher } from './batcher.ts'
 import { type KnownEntry, openKnownEntries, readPage } from './known-entries.ts'
+import { openScanProgress } from './scan-progress.ts'
 import { openSeenIds, type Place, type SeenIds } from './seen-ids.ts'
 
 export interface ScanReport {
@@ -52,6 +53,8 @@ export interface ScanRequest {
   readonly satisfies?: (payload: JsonObject) => boolean
   /** Fetch every record that the list summarizes, whether its summary changed or not. */
   readonly everySummary?: boolean
+  /** Keep how far the scan has come; `continue`: from where one with the same request ended early. */
+  readonly progress?: 'continue' | 'begin'
   /** Note the entries of the list by their bytes, and recognize them unless `everySummary`; not for dated entries. */
   readonly known?: boolean
 }
@@ -76,21 +79,46 @@ export async function scanStream(
   const isKnowable = request.known === true && !idsRepeat && dated === undefined && satisfies === undefined
   const recall = mode === 'skip-unchanged' && !everySummary
   const known = isKnowable ? await openKnownEntries(source, session, { recall }) : null
+  const path = client.pathOf(stream.list!)
+  const progress =
+    request.progress === undefined
+      ? null
+      : await openScanProgress(source, session, seenIds, {
+          request: JSON.stringify([client.apiVersion, path, query, everySummary]),
+          isContinued: request.progress === 'continue',
+        })
+  const conflicting = new Set<string>()
   const options: PagesOptions = {
     ...{ resource, meter, signal, idsRepeat },
+    ...(progress?.kept === undefined ? {} : { kept: progress.kept }),
     ...(known === null ? {} : { read: known.read }),
     ...(query === undefined ? {} : { query }),
     ...(satisfies === undefined ? {} : { fits: (record) => !isObject(record) || satisfies(record) }),
   }
-  const pages = client.pages(client.pathOf(stream.list!), options)
+  const pages = client.pages(path, options)
+  const stateNow = () => ({
+    startedAt: progress?.continued()?.startedAt ?? (serviceClock.observedAt(begunAt) as Instant),
+    newest,
+  })
+  const settle = async () => {
+    for (const id of await batcher.finish()) conflicting.add(id)
+    const unsettled = new Set([...conflicting, ...source.failedFetches.later.keys()])
+    await seenIds.keepSummaries(placeOf(source), unsettled)
+    return { ...stateNow(), unsettled }
+  }
   for await (const page of pages) {
     serviceClock.sample(page)
+    const continued = await progress?.decide(pages.resumed, page.number)
+    if (continued) newest = continued.newest
     const reading = readingOf(source, page)
     const reads = await readPage(page, reading)
     const entries = reads.filter((read) => read !== null)
     const recognized = page.records.filter((_, index) => reads[index] === null) as KnownEntry[]
-    unkeyed += noteIds(entries, seenIds)
-    for (const { id } of recognized) seenIds.add(id)
+    const ids = [...entries.map(idOf), ...recognized.map(({ id }) => id)]
+    for (const id of ids) {
+      if (id === null) unkeyed += 1
+      else seenIds.add(id)
+    }
     tally.fetched += page.records.length
     Object.assign(source.step, { phase: 'fetch', pages: source.step.pages + 1, expected: page.count })
     source.onProgress({ fetched: tally.fetched - fetchedBefore, expected: page.count })
@@ -102,16 +130,28 @@ export async function scanStream(
     await loadEntries(source, batcher, seenIds, entries, everySummary)
     await known?.note(page, reads)
     await seenIds.flushIfFull()
+    progress?.add(page.facts, ids)
+    if (progress?.isDue() === true) await progress.keep(settle)
   }
   source.step.phase = 'merge'
   // Two states of a repeated record may have been loaded in either order, one of them skipped as unchanged.
-  const conflicting = [...(await batcher.finish()), ...(await seenIds.repeated())]
+  for (const id of [...(await batcher.finish()), ...(await seenIds.repeated())]) conflicting.add(id)
   const { complete, stable, count, records: listed, reason } = pages.outcome
   await known?.keep(complete ? pages.outcome.pages : null)
-  const startedAt = serviceClock.observedAt(begunAt) as Instant
   const distinct = (await seenIds.count()) + unkeyed
   const stopped = reason === 'filter_ignored'
-  const report = { startedAt, seenIds, conflicting, distinct, count, complete, listed, newest, stopped }
+  const { startedAt } = stateNow()
+  const report = {
+    startedAt,
+    seenIds,
+    conflicting: [...conflicting],
+    distinct,
+    count,
+    complete,
+    listed,
+    newest,
+    stopped,
+  }
   // A log grows while it is read, and its entries may share ids: the entries it had at the start were read.
   if (stream.entryAt !== undefined && complete && listed >= (count ?? 0)) {
     return { ...report, stable: true, reason: null }
@@ -131,15 +171,8 @@ function readingOf({ stream, taken, serviceClock }: Source, page: Page): Reading
   }
 }
 
-/** Adds every id to the seen ids and returns the number of entries without one. */
-function noteIds(reads: readonly ReadRecord[], seenIds: SeenIds): number {
-  let unkeyed = 0
-  for (const read of reads) {
-    const id = read.kind === 'record' ? read.envelope.id : read.deadLetter.recordId
-    if (id === null) unkeyed += 1
-    else seenIds.add(id)
-  }
-  return unkeyed
+function idOf(read: ReadRecord): string | null {
+  return read.kind === 'record' ? read.envelope.id : read.deadLetter.recordId
 }
 
 /**
@@ -214,29 +247,4 @@ const NONE: ReadonlySet<string> = new Set()
 
 function placeOf({ taken, stream }: Source): Place {
   return { teamId: taken.teamId, stream: stream.name }
-}
-
-/**
- * Returns the records that list entries summarize, by id; null for a record that is to be fetched later. One that is not
- * found becomes a dead letter and leaves the stored state.
- */
-async function fetchWhole(
-  source: Source,
-  summaries: readonly Envelope[],
-): Promise<ReadonlyMap<string, ReadRecord | null>> {
-  const byId = new Map(summaries.map((summary) => [summary.id, summary]))
-  const ids = [...byId.keys()]
-  const found = await fetchForRun(source, ids, 'fetch')
-  return new Map(
-    ids.map((id, index): [string, ReadRecord | null] => {
-      const result = found[index]!
-      const { content, origin } = byId.get(id)!
-      const body = content?.text ?? 'null'
-      if (result.kind === 'record') return [id, result]
-      if (result.kind === 'later') return [id, null]
-      if (result.kind === 'dead') return [id, { kind: 'dead', deadLetter: { ...result.deadLetter, body } }]
-      const reason = 'is in the list, but not found by its id'
-      return [id, { kind: 'dead', deadLetter: { recordId: id, origin, reason, body } }]
-    }),
-  )
 }

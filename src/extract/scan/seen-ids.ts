@@ -22,8 +22,12 @@ export interface SeenIds {
    * `updated_at` may hide a change, and is never one of them.
    */
   unchangedSummaries(place: Place, summaries: readonly Envelope[]): Promise<ReadonlySet<string>>
-  /** Keeps the noted summaries of records that are loaded. */
-  keepSummaries(place: Place): Promise<void>
+  /** Keeps the noted summaries of records that are loaded, except those of the given ids, for later. */
+  keepSummaries(place: Place, except?: ReadonlySet<string>): Promise<void>
+  /** Adds the ids of kept pages (scan-progress.ts), without the pages that are read again. */
+  restore(place: Place, scan: { readonly beganAt: string }, without: readonly number[]): Promise<void>
+  /** When the scan began, on the clock of the warehouse. */
+  readonly beganAt: string
   /** Writes the added ids once there are enough. */
   flushIfFull(): Promise<void>
   /** Distinct ids seen. */
@@ -63,6 +67,7 @@ export async function openSeenIds(session: Session): Promise<SeenIds> {
     create temporary table if not exists summaries (id text not null, hash bytea not null);
     truncate seen, summaries`)
   const { rows: began } = await sql<{ at: string }>`select now()::text as at`.execute(session.db)
+  let beganAt = began[0]!.at
 
   async function flush(): Promise<void> {
     await send('copy pg_temp.seen (id) from stdin', waiting.splice(0).map(copyCell))
@@ -97,12 +102,24 @@ export async function openSeenIds(session: Session): Promise<SeenIds> {
         where entry.hash = decode(incoming.hash, 'hex')`.execute(session.db)
       return new Set(rows.map(({ id }) => id))
     },
-    async keepSummaries({ teamId, stream }) {
+    get beganAt() {
+      return beganAt
+    },
+    async restore({ teamId, stream }, scan, without) {
+      beganAt = scan.beganAt
+      await sql`
+        insert into pg_temp.seen (id) select unnest(ids) from intake_ops.scan_pages
+        where team_id = ${teamId} and stream = ${stream} and page <> all(${[...without]}::int[])`.execute(
+        session.db,
+      )
+    },
+    async keepSummaries({ teamId, stream }, except = new Set()) {
       await flush()
       await sql`
+        with noted as (delete from pg_temp.summaries where id <> all(${[...except]}::text[]) returning id, hash)
         insert into intake_raw.list_entries (team_id, stream, id, hash)
         select ${teamId}, ${stream}, incoming.id, incoming.hash
-        from (select distinct on (id) id, hash from pg_temp.summaries order by id, hash) incoming
+        from (select distinct on (id) id, hash from noted order by id, hash) incoming
         where exists (select from intake_raw.records current
                       where current.team_id = ${teamId} and current.stream = ${stream} and current.id = incoming.id
                         and not current.deleted)
@@ -157,7 +174,7 @@ export async function openSeenIds(session: Session): Promise<SeenIds> {
           and (current.observed_at < ${since} or current.observed_at > ${since}::timestamptz + interval '1 day'
             or exists (select from ${sql.table(`intake.${place.table}`)} written
                        where written.team_id = current.team_id and written.id = current.id
-                         and written._loaded_at < ${began[0]!.at}::timestamptz))
+                         and written._loaded_at < ${beganAt}::timestamptz))
         order by current.id
         limit ${limit}`.execute(session.db)
       return { count: Number(rows[0]?.total ?? 0), ids: rows.map((row) => row.id) }

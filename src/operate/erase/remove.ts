@@ -65,6 +65,8 @@ export async function removeRecords(
       where team_id = ${teamId} and stream = ${name} and string_to_array(ids, E'\n') && ${[...all]}::text[]`.execute(
       db,
     )
+    // A scan that ended early begins again.
+    await sql`delete from intake_ops.scans where team_id = ${teamId} and stream = ${name}`.execute(db)
     await removeFromVerifications(db, teamId, name, all)
     removed.deadLetters += await affected(
       sql`

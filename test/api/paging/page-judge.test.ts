@@ -1,6 +1,7 @@
 /** Pages that are requested while others are in flight. */
 import { expect, test } from 'vitest'
-import { type PageFacts, PageJudge } from '../../../src/api/paging/page-judge.ts'
+import type { PageFacts } from '../../../src/api/paging/page.ts'
+import { PageJudge } from '../../../src/api/paging/page-judge.ts'
 
 const page = (number: number, facts: Partial<PageFacts> = {}): PageFacts => ({
   ...{ kind: 'page', number, records: 3, count: 300, next: `page=${number + 1}`, endKnown: true },

@@ -1,6 +1,6 @@
 /** Links: only their query is used, and our own filters stay. */
 import { describe, expect, test } from 'vitest'
-import { numberIn, queryOfLink, withFilters, withNumber } from '../../../src/api/paging/link.ts'
+import { numberIn, queryOfLink, withFilters, withNumber } from '../../src/api/paths.ts'
 
 test.each([
   ['https://elsewhere.example.com/other?a=1&b=2', 'a=1&b=2'],
