@@ -50,7 +50,7 @@ const PAUSE_MS = 1_000
 const PORTION = 5_000
 
 /** Tables of intake_ops with a team's work in progress. */
-const IN_PROGRESS = ['refetches', 'checkpoints', 'missed_once', 'alerts', 'schedule_ticks'] as const
+const IN_PROGRESS = ['refetches', 'checkpoints', 'scans', 'missed_once', 'alerts', 'schedule_ticks'] as const
 
 /** Throws `unknown_team`, and `held_by_another_run` if a run of the team is in progress. */
 export async function removeTeam({ url, name, data, clock, signal }: RemoveOptions): Promise<RemovedTeam> {

@@ -8,8 +8,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { startEmulator } from '../../src/emulator/server.ts'
 
-const { records, copy } = JSON.parse(process.argv[2] ?? '{}') as {
+const { records, pageSize, copy } = JSON.parse(process.argv[2] ?? '{}') as {
   readonly records?: number
+  readonly pageSize?: number
   readonly copy?: {
     readonly origin: string
     readonly headers: Record<string, string>
@@ -32,10 +33,16 @@ if (copy !== undefined) {
     ready(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, {})
   })
 } else if (records !== undefined) {
-  const { environments } = await startEmulator({ port: 0, patients: records, responses: records })
+  const { environments } = await startEmulator({
+    ...{ port: 0, patients: records, responses: records },
+    ...(pageSize === undefined ? {} : { pageSize }),
+  })
   const { base_url, teams } = environments[0]!
   ready(base_url, { 'x-api-key': teams[0]!.api_key, 'x-api-secret': teams[0]!.api_secret })
-} else throw new Error('usage: emulator-child {"records": N} | {"copy": {"origin", "headers", "paths"}}')
+} else
+  throw new Error(
+    'usage: emulator-child {"records": N, "pageSize": N} | {"copy": {"origin", "headers", "paths"}}',
+  )
 
 function ready(origin: string, headers: Record<string, string>): void {
   process.stdin.on('end', () => process.exit(0)).resume()

@@ -89,7 +89,7 @@ async function expectRecords({ origin, headers }: Server, paths: readonly string
   if (ids.size !== wanted) throw new Error(`${ids.size} of ${wanted} records were listed`)
 }
 
-async function startChild(task: object): Promise<Server> {
+export async function startChild(task: object): Promise<Server> {
   const file = programOf('emulator-child')
   // The options of the benchmark come from the command line.
   const child = spawn(process.execPath, [...process.execArgv, file, JSON.stringify(task)], {

@@ -19,6 +19,7 @@ import { benchEmulator } from './emulator.ts'
 import { benchErasure } from './erasure.ts'
 import { benchExports } from './exports.ts'
 import { benchIngest } from './ingest.ts'
+import { benchKills } from './kills.ts'
 import { benchLoad } from './load.ts'
 import { benchLong } from './long.ts'
 import { forgetPeak, peakOf, watchStolen } from './machine.ts'
@@ -33,15 +34,16 @@ import type { BenchRow } from './row.ts'
 import { benchStorage } from './storage.ts'
 import { benchTeams } from './teams.ts'
 import { type BenchWarehouse, openBenchWarehouse } from './warehouse.ts'
+import { benchWorkers } from './workers.ts'
 
 const USAGE = `npm run bench -- [--quick] [--json FILE] [--svg FILE] [--only SECTION,SECTION]
 
   --quick      less of everything: a few minutes
   --json FILE  writes the rows
   --svg FILE   plots how cost and memory grow with the number of records
-  --only A,B   some of load, nights, responses, storage, erasure, exports, drain, peers, mixture, teams, ingest, days,
-               memory, analytics, console, emulator, rate, and long, which runs only when it is named: ten million
-               patients and two million responses`
+  --only A,B   some of load, nights, responses, storage, erasure, exports, drain, peers, mixture, teams, workers, ingest, days,
+               memory, analytics, console, emulator, rate, and two that run only when they are named: kills, a first load
+               of a million patients that is killed ten times; long, ten million patients and two million responses`
 
 const { values } = readWords(USAGE, {
   quick: { type: 'boolean' },
@@ -59,6 +61,8 @@ interface MeasuredRow extends BenchRow {
 
 /** An hour, and fifty gigabytes of disk. */
 const LONG = 'long'
+/** Ten minutes. */
+const KILLS = 'kills'
 
 interface Section {
   readonly name: string
@@ -95,6 +99,9 @@ const sections: readonly Section[] = [
   withWarehouse('peers', (warehouse) => benchPeers(warehouse, quick ? 20_000 : 100_000)),
   withWarehouse('mixture', (warehouse) => benchMixture(warehouse, quick ? 10_000 : 60_000)),
   withWarehouse('teams', (warehouse) => benchTeams(warehouse, quick ? 600 : 2_000)),
+  withWarehouse('workers', (warehouse) =>
+    benchWorkers(warehouse, { teams: quick ? 6 : 24, records: 10_000 }),
+  ),
   withWarehouse('ingest', (warehouse) => benchIngest(warehouse, quick ? 10_000 : 30_000)),
   withWarehouse('days', (warehouse) =>
     benchDays(
@@ -115,6 +122,7 @@ const sections: readonly Section[] = [
     const many = { patients: 10_000_000, responses: 2_000_000 }
     return benchLong(warehouse, quick ? { patients: 100_000, responses: 20_000 } : many)
   }),
+  withWarehouse(KILLS, (warehouse) => benchKills(warehouse, quick ? 100_000 : 1_000_000)),
   {
     name: 'rate',
     measure: async () => [
@@ -126,7 +134,9 @@ const sections: readonly Section[] = [
 
 const names = sections.map(({ name }) => name)
 const wanted =
-  values.only === undefined ? names.filter((name) => name !== LONG) : someOf('--only', values.only, names)
+  values.only === undefined
+    ? names.filter((name) => ![LONG, KILLS].includes(name))
+    : someOf('--only', values.only, names)
 
 const rows: MeasuredRow[] = []
 /** Results of other sections are printed all the same. */

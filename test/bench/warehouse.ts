@@ -44,7 +44,8 @@ export async function openBenchWarehouse(): Promise<BenchWarehouse> {
 /** Empties the tables, and lets the server finish its pending writes. */
 export async function emptyTables({ session }: BenchWarehouse, stream: Stream): Promise<void> {
   await session.client.query(
-    `truncate ${tablesOf(stream).join(', ')}, intake_raw.record_history, intake_raw.known_pages, intake_ops.checkpoints`,
+    `truncate ${tablesOf(stream).join(', ')}, intake_raw.record_history, intake_raw.known_pages, intake_ops.checkpoints,
+     intake_ops.scans, intake_ops.scan_pages`,
   )
   await session.client.query('checkpoint')
 }

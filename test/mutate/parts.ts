@@ -38,7 +38,7 @@ export const PARTS: readonly Part[] = [
   {
     name: 'core',
     groups: [
-      mirrored('core', ['errors', 'fair-queue', 'identifiers', 'secret-box', 'signature', 'which-team']),
+      mirrored('core', ['errors', 'fair-queue', 'identifiers', 'signature', 'which-team']),
       { mutate: filesOf('core', ['clock']), tests: testsOf('core', ['clock', 'deadline', 'notifier']) },
       mirrored('core', ['json']),
       mirrored('core', ['canonical']),

@@ -172,6 +172,11 @@ beforeAll(async () => {
      ), slices as (
        insert into intake_ops.slices (run_id, team_id, stream, spec, state)
        select run.id, $1, name, '{}', 'done' from stream, (select max(run_id) as id from intake_ops.runs) run
+     ), scans as (
+       insert into intake_ops.scans (team_id, stream, request, started_at, began_at, first_page, pages)
+       select $1, name, 'planted', now(), now(), '{}', 1 from stream
+     ), scan_pages as (
+       insert into intake_ops.scan_pages (team_id, stream, page, facts, ids) select $1, name, 1, '{}', '{planted}' from stream
      ), problems as (
        insert into intake_ops.problems (team_id, stream, path, reason) select $1, name, 'more', 'planted' from stream
      )

@@ -444,6 +444,12 @@ export async function troubleTwins(twins: Twins): Promise<void> {
       `with run as (select max(run_id) as id from intake_ops.runs), slice as (
          insert into intake_ops.slices (run_id, team_id, stream, spec, state)
          select id, $1::int, 'patients', '{}', 'done' from run
+       ), scan as (
+         insert into intake_ops.scans (team_id, stream, request, started_at, began_at, first_page, pages)
+         values ($1::int, 'patients', 'planted', now(), now(), '{}', 1)
+       ), page as (
+         insert into intake_ops.scan_pages (team_id, stream, page, facts, ids)
+         values ($1::int, 'patients', 1, '{}', '{planted}')
        ), line as (
          insert into intake_ops.run_log (run_id, line, at, level, team_id, stream, message)
          select id, 1000 + $1::int, now(), 'info', $1::int, 'patients', 'planted' from run

@@ -1,8 +1,7 @@
 /** A warehouse that version 0.1 left, brought up to date by today's `migrate` (the dump is made by make-fixture.ts). */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { keyOf, open } from '../../src/core/secret-box.ts'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
-import { placeOf } from '../../src/warehouse/webhook-secrets.ts'
+import { keyOf, open, placeOf } from '../../src/warehouse/webhook-secrets.ts'
 import { makeLogin } from '../analytics/logins.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { configOf, teamOf, teamsIn } from '../e2e/support/teams.ts'

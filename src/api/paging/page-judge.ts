@@ -6,6 +6,7 @@
  */
 import { ShapeError } from '../errors.ts'
 import { type Query, queryText, withFilters } from '../paths.ts'
+import { Resumption } from './kept-pages.ts'
 import {
   type Arrival,
   type Instability,
@@ -13,7 +14,6 @@ import {
   type NumberedPages,
   numberedRest,
   type PageFacts,
-  Resumption,
   type ScanOutcome,
 } from './page.ts'
 

@@ -1,6 +1,5 @@
 /**
- * Options, pages and outcome of a scan of a list, its remaining pages as computed from the first, and those of them that an
- * earlier scan has read.
+ * Options, pages and outcome of a scan of a list, and its remaining pages as computed from the first.
  *
  * Invariant: only if the outcome is `complete` and `stable` may a missing id be checked as a possible delete (law 6).
  */
@@ -153,65 +152,4 @@ export function numberedRest(
     return { pages, size, queryOf: (number) => withNumber(query, 'offset', size * (number - 1)) }
   }
   return null
-}
-
-/**
- * Decides whether the pages of a scan that ended early count as read: if the first page and the last kept one are as they
- * were, with the same count of the list, then nothing has moved across the place where the scan ended.
- */
-export class Resumption {
-  readonly #kept: KeptPages
-  readonly #held = new Set<number>()
-  #seam: number | null = null
-  #resumed: boolean | null = null
-
-  constructor(kept: KeptPages) {
-    this.#kept = kept
-  }
-
-  /** Number of the last kept page while its answer decides; no other is requested then. */
-  get seam(): number | null {
-    return this.#seam
-  }
-
-  /** Whether the kept pages count as read; null until that is known. */
-  get resumed(): boolean | null {
-    return this.#resumed
-  }
-
-  /** Not to be requested in its turn: it is kept, or was requested before. */
-  holds(number: number): boolean {
-    return this.#held.has(number)
-  }
-
-  /** False if it was held before. */
-  hold(number: number): boolean {
-    if (this.#held.has(number)) return false
-    this.#held.add(number)
-    return true
-  }
-
-  meet(first: PageFacts, pages: number): void {
-    const last = Math.max(...this.#kept.pages.keys())
-    if (isSame(first, this.#kept.first) && last > 1 && last <= pages) this.#seam = last
-  }
-
-  firstJudged(): void {
-    if (this.#seam === null) this.#resumed = false
-  }
-
-  /** What has arrived with the last kept page: also the others, if it is as it was. */
-  decide(arrival: Arrival): readonly Arrival[] {
-    const { pages } = this.#kept
-    this.#seam = null
-    this.#resumed = arrival.kind === 'page' && isSame(arrival, pages.get(arrival.number)!)
-    if (!this.#resumed) return [arrival]
-    const others = [...pages.values()].filter(({ number }) => number !== 1 && number !== arrival.number)
-    for (const { number } of others) this.#held.add(number)
-    return [arrival, ...others]
-  }
-}
-
-function isSame(a: PageFacts, b: PageFacts): boolean {
-  return a.count === b.count && a.records === b.records && a.fingerprint === b.fingerprint
 }

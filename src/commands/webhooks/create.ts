@@ -14,11 +14,12 @@ import { systemClock } from '../../core/clock.ts'
 import { IntakeError, UsageError, verdictOf } from '../../core/errors.ts'
 import { recordId } from '../../core/identifiers.ts'
 import { isObject } from '../../core/json.ts'
-import { keyOf, seal } from '../../core/secret-box.ts'
 import { teamIdOf } from '../../load/teams.ts'
 import {
+  keyOf,
   placeOf,
   type SecretKey,
+  seal,
   secretStates,
   storeSecret,
   tryStore,

@@ -7,11 +7,10 @@
  */
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { keyOf, open } from '../../core/secret-box.ts'
 import { isSigned } from '../../core/signature.ts'
 import { removedAmong } from '../../load/teams.ts'
 import type { BoundedQueries } from '../../warehouse/bounded-queries.ts'
-import { placeOf, type SealedSecret, secretsInUse } from '../../warehouse/webhook-secrets.ts'
+import { keyOf, open, placeOf, type SealedSecret, secretsInUse } from '../../warehouse/webhook-secrets.ts'
 
 export interface SecretSource {
   /** The secrets that are known now. */

@@ -4,9 +4,8 @@
  * Invariant: a check changes nothing and shows no part of a secret.
  */
 import { sql } from 'kysely'
-import { keyOf, open } from '../../core/secret-box.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { placeOf, secretsInUse } from '../../warehouse/webhook-secrets.ts'
+import { keyOf, open, placeOf, secretsInUse } from '../../warehouse/webhook-secrets.ts'
 import { type Check, failed, ok, warning } from './check.ts'
 
 export interface SecretTeam {

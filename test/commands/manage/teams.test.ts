@@ -64,7 +64,7 @@ const pendingOf = ({ teamId }: Twin) =>
 /** Rows by table, without the tables of a team's pending work. */
 const recordsOf = (rows: TeamRows) => {
   const moving =
-    /^intake_raw\.inbox$|^intake_ops\.(checkpoints|refetches|missed_once|alerts|schedule_ticks|removed_teams)$/
+    /^intake_raw\.inbox$|^intake_ops\.(checkpoints|scans|scan_pages|refetches|missed_once|alerts|schedule_ticks|removed_teams)$/
   return new Map(
     [...rows].filter(([name]) => name.startsWith('intake.') || (!moving.test(name) && /_raw\./.test(name))),
   )

@@ -1,7 +1,7 @@
 /** `webhooks create`: the secret is stored before success is reported, or nothing is left. */
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { open } from '../../../src/core/secret-box.ts'
+import { open } from '../../../src/warehouse/webhook-secrets.ts'
 import { json } from '../../api/support/service.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import { runCli, startCli, type Variables } from '../../support/cli.ts'

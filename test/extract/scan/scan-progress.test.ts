@@ -33,7 +33,7 @@ const person = (id: string, first_name = 'A'): Person => ({ id, first_name })
 const people = (count: number) =>
   Array.from({ length: count }, (_, at) => person(`p${String(at).padStart(3, '0')}`))
 
-/** A clock that only moves when it is told to. */
+/** A clock that moves only by steps. */
 function steppedClock() {
   let now = systemClock.now() - 900_000_000
   const step = () => {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { UsageError } from '../../src/core/errors.ts'
-import { keyOf, open, seal } from '../../src/core/secret-box.ts'
+import { keyOf, open, seal } from '../../src/warehouse/webhook-secrets.ts'
 
 const CANARY = 'whsec_canary-7f3a'
 const key = randomBytes(32)
