@@ -27,12 +27,12 @@ export class Resumption {
   }
 
   /** Not to be requested in its turn: it is kept, or was requested before. */
-  holds(number: number): boolean {
+  isTaken(number: number): boolean {
     return this.#taken.has(number)
   }
 
-  /** False if it was held before. */
-  hold(number: number): boolean {
+  /** False if it was taken before. */
+  take(number: number): boolean {
     if (this.#taken.has(number)) return false
     this.#taken.add(number)
     return true

@@ -78,11 +78,11 @@ export class PageJudge {
   next(): PageRequest | null {
     if (this.#isOver || this.#failure !== null) return null
     const seam = this.#resumption?.seam ?? null
-    if (seam !== null) return this.#resumption!.hold(seam) ? this.#numbered(seam) : null
+    if (seam !== null) return this.#resumption!.take(seam) ? this.#numbered(seam) : null
     do {
       if (this.#requested >= Math.min(this.#upTo, this.#suspect)) return null
       this.#requested += 1
-    } while (this.#resumption?.holds(this.#requested) === true)
+    } while (this.#resumption?.isTaken(this.#requested) === true)
     const number = this.#requested
     const isNumbered = number > 1 && number <= (this.#rest?.pages ?? 0)
     return isNumbered ? this.#numbered(number) : { number, query: this.#query }
