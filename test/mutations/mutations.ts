@@ -1752,6 +1752,8 @@ export const MUTATIONS: readonly Mutation[] = [
     from: 'team_id is not null and served > 1',
     to: 'team_id is null and served > 1',
     tests: ['test/operate/health/slices-waiting.test.ts'],
+  },
+  {
     bug: 'a scan is continued although its last kept page lists other records',
     file: 'src/api/paging/kept-pages.ts',
     from: "arrival.kind === 'page' && isSame(arrival, pages.get(arrival.number)!)",
