@@ -3,7 +3,7 @@ select t.team_id, t.name as team, newest.stream, newest.newest_record_at, last_r
   now() - greatest(last_run.at, newest.last_event_at) as lag, newest.last_event_at
 from intake.teams t
 cross join lateral (
-  -- each stream: its name, the newest time of a record, the last event (src/analytics/views.ts)
+  -- each stream: its name, the newest time of a record, the last event, as they are kept (src/analytics/views.ts)
 ) newest
 left join lateral (
   select max(run.finished_at) as at

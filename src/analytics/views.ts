@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { IntakeError } from '../core/errors.ts'
 import { ALL_STREAMS, PERSONS } from '../streams/catalogue.ts'
-import type { Analysts, Stream } from '../streams/stream.ts'
+import { type Analysts, ownTimeOf, type Stream } from '../streams/stream.ts'
 import { SQL_FOLDER, sqlFile } from '../warehouse/migrations.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
@@ -116,12 +116,7 @@ const EACH_STREAM = /^ *-- each stream:.*$/m
 
 /** `text` with what follows from the streams in place of its comments: a line `-- each stream:`, or a list of names. */
 function withStreams(text: string): string {
-  const lines = ALL_STREAMS.filter(({ analysts }) => analysts !== 'nothing').map(
-    (stream) =>
-      `  select '${stream.name}' as stream, ${newestOf(stream)} as newest_record_at,
-    max(_loaded_at) filter (where _origin like 'event:%') as last_event_at
-  from intake.${stream.table} x where x.team_id = t.team_id`,
-  )
+  const lines = ALL_STREAMS.filter(({ analysts }) => analysts !== 'nothing').map(newestOf)
   const names = ALL_STREAMS.filter(({ analysts }) => analysts !== 'nothing').map(({ name }) => `'${name}'`)
   return text
     .replace(EACH_STREAM, () => lines.join('\n  union all\n'))
@@ -129,11 +124,26 @@ function withStreams(text: string): string {
     .replaceAll('/* the stream of persons */', `'${PERSONS.name}'`)
 }
 
-/** A record's own time, where it has one that is not ahead; a tombstone has only its version. */
-function newestOf({ columns }: Stream): string {
-  const own = ['updated_at', 'created_at'].filter((each) => columns.some(({ name }) => name === each))
-  if (own.length === 0) return 'max(_version)'
-  return `max(greatest(${own.join(', ')}, _deleted_at)) filter (where greatest(${own.join(', ')}, _deleted_at) <= now() + interval '5 minutes')`
+/** The table itself is read only if the newest row went, until the times are summed up (operate/health/counts.ts). */
+function newestOf(stream: Stream): string {
+  const own = ownTimeOf(stream)
+  const table = `from intake.${stream.table} x where x.team_id = t.team_id`
+  return `  select '${stream.name}' as stream,
+    case
+      when coalesce(kept.gone >= kept.newest, kept.gone is not null) or kept.ahead <= now() + interval '5 minutes'
+        then (select max(${own}) filter (where ${own} <= now() + interval '5 minutes') ${table})
+      else kept.newest
+    end as newest_record_at,
+    case
+      when coalesce(kept.gone_event >= kept.newest_event, kept.gone_event is not null)
+        then (select max(_loaded_at) filter (where _origin like 'event:%') ${table})
+      else kept.newest_event
+    end as last_event_at
+  from (
+    select max(newest) as newest, max(gone) as gone, min(ahead) as ahead, max(newest_event) as newest_event,
+      max(gone_event) as gone_event
+    from intake_ops.newest_times where newest_times.team_id = t.team_id and newest_times.stream = '${stream.name}'
+  ) kept`
 }
 
 /** The views of the streams that declare columns for analysts, by a name in place of a file's. */

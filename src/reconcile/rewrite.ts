@@ -8,6 +8,7 @@
  * Equal rows are not written.
  */
 import { type RawBuilder, sql } from 'kysely'
+import { forgetAnswersRead } from '../analytics/wide/wide-questions.ts'
 import type { Envelope } from '../core/envelope.ts'
 import { sendCopy } from '../load/merge/write-batch.ts'
 import { linesOf } from '../normalize/lines.ts'
@@ -119,7 +120,10 @@ async function rewriteFound(session: Session, { teamId, tables }: RewritePortion
       else raw.version = expected._version and raw.deleted = (expected._deleted_at is not null)
         and raw.origin = expected._origin and raw.hash = coalesce(expected._hash, '') end`.execute(db)
   for (const table of children) await replaceChildren(session, teamId, table)
-  return await replaceRoots(session, teamId, root)
+  const counts = await replaceRoots(session, teamId, root)
+  // Last, because every portion waits for this row.
+  if (counts.rewritten > 0) await forgetAnswersRead(db, stream)
+  return counts
 }
 
 async function replaceChildren(

@@ -142,6 +142,12 @@ export function stampsDecide({ list, one }: Stream): boolean {
   return list === null && one === null
 }
 
+/** SQL, as in intake_ops.keep_newest: a row's own time, or its version where its table has none. */
+export function ownTimeOf({ columns }: Stream): string {
+  const own = ['updated_at', 'created_at'].filter((each) => columns.some(({ name }) => name === each))
+  return own.length === 0 ? '_version' : `greatest(${own.join(', ')}, _deleted_at)`
+}
+
 /** True for a record without any field but its id: it says nothing, so it must not replace values (law 4). */
 export function isIdAlone(record: JsonObject): boolean {
   for (const field in record) if (field !== 'id' && field !== 'uid') return false

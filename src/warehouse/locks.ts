@@ -25,6 +25,8 @@ const KINDS = {
   worker: 7_204_319,
   /** Workers claim slices in turn, so that their counts of what a team has are right. */
   claims: 7_204_320,
+  /** Who sums up counts sees what the one before summed up. */
+  counts: 7_204_321,
 } as const
 
 export type LockKind = keyof typeof KINDS

@@ -19,11 +19,11 @@ const SESSIONS =
   "select application_name from pg_stat_activity where datname = current_database() and application_name like 'intake-sync %'"
 
 /**
- * True if responses must be read once more: a transaction of this server, in any database, was open when they were last
+ * True if changes must be read once more: a transaction of this server, in any database, was open when they were last
  * read, and rows written since it began may have been missed.
  */
-const LOOKS_AGAIN = `select exists (select from intake.responses
-    where xmin::text::bigint >= (select oldest from intake_raw.answers_read)) as again`
+const LOOKS_AGAIN = `select exists (select from intake_raw.records
+    where change_seq >= (select oldest << 20 from intake_raw.answers_read)) as again`
 const LOOKED = 'intake_raw.answers_read'
 
 async function looksAgain(url: string): Promise<boolean> {

@@ -4,6 +4,7 @@
  * Invariant: questions of the form come first, in its order; then questions that only answers refer to.
  */
 import { type Kysely, sql, type Transaction } from 'kysely'
+import type { Stream } from '../../streams/stream.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { AskedQuestion } from './wide-columns.ts'
 import type { Subject } from './wide-subjects.ts'
@@ -68,43 +69,66 @@ async function ofForm(db: Kysely<Warehouse>, { team_id, subject_id }: Subject) {
   return rows
 }
 
-/** No transaction that writes responses takes as long. */
-const MAX_LOAD_DURATION = '1 hour'
-
 /**
  * The questions that responses answer (intake_raw.answered_questions).
  *
  * Invariant: after `followAnswers` the table has every question that a committed response answers. Only responses that
- * were written since the last call are read; without any, the call scans their table once and writes nothing. A text
- * is kept only if several patients were asked the same, so that no text about one person becomes a column name.
+ * were written since the last call are read, by the numbers of their changes; without a change, the call looks into that
+ * index once and writes nothing. A text is kept only if several patients were asked the same, so that no text about one
+ * person becomes a column name.
  */
 export async function followAnswers(db: Kysely<Warehouse>): Promise<void> {
   await db.transaction().execute(async (within) => {
-    const { rows } = await sql<{ until: string; oldest: string; now_oldest: string }>`
-      select until::text, oldest::text, pg_snapshot_xmin(pg_current_snapshot())::text as now_oldest
+    // A dump may come from a server that had counted further.
+    const { rows } = await sql<{ since: string | null; now_oldest: string }>`
+      select case when until > '-infinity' and oldest <= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+          then (oldest << 20)::text end as since,
+        pg_snapshot_xmin(pg_current_snapshot())::text as now_oldest
       from intake_raw.answers_read for update`.execute(within)
-    const { until, oldest, now_oldest } = rows[0]!
-    if (!(await foundFresh(within, until, oldest))) return
-    await noteAnswered(within)
+    const { since, now_oldest } = rows[0]!
+    if (since !== null && !(await hasChanges(within, since))) return
+    const found = await foundFresh(within, since)
+    if (found) await noteAnswered(within)
+    // Without any response yet, everything is read again: there is nothing to read.
+    if (!found && since === null) return
     await sql`update intake_raw.answers_read set until = now(), oldest = ${now_oldest}::bigint`.execute(
       within,
     )
   })
 }
 
-/**
- * Collects the responses written since the last time. `_loaded_at` narrows them down and `xmin` decides exactly; alone,
- * the 32 bits of `xmin` would also match very old rows.
- */
-async function foundFresh(db: Transaction<Warehouse>, until: string, oldest: string): Promise<boolean> {
-  await sql`
-    create temporary table fresh_responses on commit drop as
-    select team_id, id, form_id, patient_id
-    from intake.responses
-    where _loaded_at >= ${sql.lit(until)}::timestamptz - ${sql.lit(MAX_LOAD_DURATION)}::interval and form_id is not null
-      and (xmin::text::bigint - ${sql.lit(oldest)}::bigint % 4294967296 + 4294967296) % 4294967296 < 2147483648`.execute(
+/** Lets the next `followAnswers` read all responses: their rows were rewritten, and no change was numbered. */
+export async function forgetAnswersRead(db: Kysely<Warehouse>, { children }: Stream): Promise<void> {
+  if (!children.some(({ table }) => table === 'response_answers')) return
+  await sql`update intake_raw.answers_read set until = '-infinity' where until > '-infinity'`.execute(db)
+}
+
+async function hasChanges(db: Transaction<Warehouse>, since: string): Promise<boolean> {
+  const { rows } = await sql`
+    select from intake_raw.records where change_seq >= ${since}::bigint order by change_seq limit 1`.execute(
     db,
   )
+  return rows.length > 0
+}
+
+/** Collects the responses written since the change `since`; null: all. */
+async function foundFresh(db: Transaction<Warehouse>, since: string | null): Promise<boolean> {
+  const columns = sql`own.team_id, own.id, own.form_id, own.patient_id`
+  // Each change is looked up, however many rows the planner expects.
+  if (since !== null) await sql`set local enable_seqscan = off`.execute(db)
+  await sql`
+    create temporary table fresh_responses on commit drop as
+    ${
+      since === null
+        ? sql`select ${columns} from intake.responses own where form_id is not null`
+        : sql`
+      select ${columns} from intake_raw.records changed
+      cross join lateral (
+        select * from intake.responses own where own.team_id = changed.team_id and own.id = changed.id offset 0
+      ) own
+      where changed.change_seq >= ${sql.lit(since)}::bigint and changed.stream = 'responses' and own.form_id is not null`
+    }`.execute(db)
+  await sql`set local enable_seqscan = on`.execute(db)
   await sql`analyze pg_temp.fresh_responses`.execute(db)
   const { rows } = await sql<{ found: boolean }>`
     select exists (select from pg_temp.fresh_responses) as found`.execute(db)

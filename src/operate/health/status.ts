@@ -10,6 +10,7 @@ import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { readWaitingSlices, type WaitingSlices } from './runs.ts'
+import { isNewestGone } from './counts.ts'
 import { readTeams, type TeamStatus } from './team-status.ts'
 
 export interface StreamStatus {
@@ -77,7 +78,7 @@ async function readStreams(db: Kysely<Warehouse>): Promise<readonly Omit<StreamS
       cross join lateral (
         select coalesce(sum(live), 0) as live, coalesce(sum(deleted), 0) as deleted,
           case
-            when bool_or(is_stale) then (
+            when ${isNewestGone} then (
               select max(version) from intake_raw.records record
               where record.team_id = team.team_id and record.stream = stream.name
             )

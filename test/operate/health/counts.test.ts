@@ -145,7 +145,7 @@ test('status reads no record', async () => {
     )
     return Number(rows[0].scans)
   }
-  await session.client.query('delete from intake_ops.record_counts where is_stale')
+  await session.client.query('delete from intake_ops.record_counts where gone is not null')
   const before = await reads()
   await readStatus(database.url, 30)
   await listTeams(database.url)
