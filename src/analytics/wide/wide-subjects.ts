@@ -56,11 +56,13 @@ export async function changedSubjects(db: Kysely<Warehouse>): Promise<readonly S
       union all
       select * from exports
     )
-    select s.kind, s.team_id, s.subject_id, coalesce(f.name, e.name) as name, v.view_name, s.signature
+    select s.kind, s.team_id, s.subject_id,
+      case s.kind
+        when 'export' then (select e.name from intake.exports e where e.team_id = s.team_id and e.id = s.subject_id)
+        else (select f.name from intake.forms f where f.team_id = s.team_id and f.id = s.subject_id)
+      end as name, v.view_name, s.signature
     from subjects s
     left join intake_raw.wide_views v using (team_id, kind, subject_id)
-    left join intake.forms f on s.kind <> 'export' and f.team_id = s.team_id and f.id = s.subject_id
-    left join intake.exports e on s.kind = 'export' and e.team_id = s.team_id and e.id = s.subject_id
     where v.signature is distinct from s.signature
       or to_regclass(format('%I.%I', ${schemaOf(sql`s.kind`)}, v.view_name)) is null
     order by s.team_id, array_position('{form,shown,export}', s.kind), name, s.subject_id`.execute(db)

@@ -350,6 +350,32 @@ describe('the view of a form', () => {
     ).toEqual([{ weight_kg: '80', weight_kg_all: [80, 81], before: 'x' }])
   })
 
+  it('gets them too after a replay, after a write during a read, and after a restore on a server that counts anew', async () => {
+    const known = 'select form_id, question_id from intake_raw.answered_questions order by 1, 2'
+    const before = await rows(known)
+    const follow = async () => {
+      await rows('delete from intake_raw.answered_questions')
+      await run('backfill')
+      return await rows(known)
+    }
+    expect(await follow()).toEqual([])
+    await rows(`update intake.response_answers set value_text = 'wrong'`)
+    await run('replay')
+    expect(await follow()).toEqual(before)
+    const writer = await connect(warehouse.url)
+    try {
+      await writer.query('begin')
+      await writer.query(`update intake_raw.records set change_seq = default where stream = 'responses'`)
+      expect(await follow()).toEqual([])
+      await writer.query('commit')
+    } finally {
+      await writer.end()
+    }
+    expect(await follow()).toEqual(before)
+    await rows('update intake_raw.answers_read set oldest = oldest + 1000000')
+    expect(await follow()).toEqual(before)
+  })
+
   it('is created once by two concurrent runs, and without a view that cannot be created', async () => {
     service.records.forms.push(form('j', 'Made twice', QUESTIONS), form('k', 'Broken', QUESTIONS))
     await run('backfill', '--streams', 'forms')

@@ -2,11 +2,14 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { sumUpCounts } from '../../../src/operate/health/counts.ts'
 import { readStatus } from '../../../src/operate/health/status.ts'
+import { prune } from '../../../src/operate/serve/retention.ts'
 import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
 import { ownTimeOf } from '../../../src/streams/stream.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
+import { openScene } from '../../e2e/support/scene.ts'
 import { openChoice } from '../../simulate/choice.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 let database: TestDatabase
 let session: Session
@@ -30,8 +33,7 @@ const READ = SHOWN.map((stream) => {
     from intake.teams team left join intake.${stream.table} using (team_id) group by 1`
 }).join(' union all ')
 
-async function expectExact(what: string): Promise<void> {
-  const { client } = session
+async function expectExact(what: string, { client }: Session = session): Promise<void> {
   const order = 'order by team, stream'
   // Of one moment: a time that is ahead comes near.
   await client.query('begin isolation level repeatable read')
@@ -128,6 +130,59 @@ test('a time that was ahead is the newest as soon as it is not', async () => {
   expect(await newest()).toBe(true)
   await client.query(`update intake.patients set updated_at = '2026-01-01'`)
   expect(await newest()).toBe(false)
+})
+
+test.each(SHOWN.map(({ name, table }) => ({ name, table })))('$name keeps them', async ({ name, table }) => {
+  const { client } = session
+  await client.query(`truncate intake.${table}`)
+  const kept = `select newest, newest_event from intake_ops.newest_times where stream = $1`
+  expect((await client.query(kept, [name])).rows).toEqual([])
+  await client.query(
+    `insert into intake.${table} (team_id, id, _version, _origin) values (2, 'x', '2026-01-01', 'event:e')`,
+  )
+  const { rows } = await client.query(kept, [name])
+  expect(rows).toMatchObject([{ newest_event: expect.any(Date) }])
+  await expectExact('inserted')
+  await client.query(`delete from intake.${table}`)
+  await expectExact('deleted')
+})
+
+test('after a backfill, an erasure, a repair, a replay and expired rows', async () => {
+  await using scene = await openScene({ patients: 25, responses: 20 })
+  await using own = await openSession({ url: scene.url, purpose: 'scene' })
+  const steps: Readonly<Record<string, () => Promise<unknown>>> = {
+    backfill: () => scene.backfill(),
+    'an event of the newest': () =>
+      scene.query(
+        `update intake.patients set _origin = 'event:e', _loaded_at = now() where updated_at = (select max(updated_at) from intake.patients)`,
+      ),
+    erase: async () => {
+      const [{ id }] = (await scene.query<{ id: string }>(
+        `select id from intake.patients where _origin like 'event:%' limit 1`,
+      )) as [{ id: string }]
+      return await runCommand(['erase', 'patient', id, '--yes'], scene.env)
+    },
+    damage: () =>
+      scene.query(
+        `update intake.responses set updated_at = '2020-01-01', created_at = '2020-01-01', _origin = 'event:wrong'`,
+      ),
+    replay: () => runCommand(['replay'], scene.env),
+    'a run after it': () => scene.backfill('--full'),
+    prune: () =>
+      prune({
+        url: scene.url,
+        historyDays: 0,
+        runDays: 0,
+        now: new Date(Date.now() + 86_400_000),
+        forMs: 60_000,
+      }),
+  }
+  for (const [what, step] of Object.entries(steps)) {
+    expect(((await step()) as { code?: number }).code ?? 0, what).toBe(0)
+    await expectExact(what, own)
+    await sumUpCounts(own.db)
+    await expectExact(`${what}, summed up`, own)
+  }
 })
 
 const RAW = '(team_id, stream, id, version, observed_at, deleted, hash, origin)'
