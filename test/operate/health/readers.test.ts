@@ -14,7 +14,7 @@ import { explainedUrl, type Watching, watchPlans } from '../../support/plans.ts'
 import { runCommand } from '../../support/run-command.ts'
 
 /** Rows of each table. */
-const STORED = 20_000
+const STORED = 10_000
 /** Rows of one table that one statement may read: far fewer than there are, and more than any reader needs. */
 const MAX_ROWS = 500
 
