@@ -1788,4 +1788,25 @@ export const MUTATIONS: readonly Mutation[] = [
     to: 'and kept_at > now() - 9999 * ${FRESH} and',
     tests: ['test/extract/scan/scan-progress.test.ts'],
   },
+  {
+    bug: 'questions of answers that a replay rewrote have no column',
+    file: 'src/reconcile/rewrite.ts',
+    from: 'if (counts.rewritten > 0) await forgetAnswersRead',
+    to: 'if (counts.rewritten < 0) await forgetAnswersRead',
+    tests: ['test/analytics/wide/wide-views.test.ts'],
+  },
+  {
+    bug: 'two processes sum up counts at the same time',
+    file: 'src/operate/health/counts.ts',
+    from: "if (!(await tryLock({ db }, 'counts', 'counts'))) return",
+    to: "await tryLock({ db }, 'counts', 'counts')",
+    tests: ['test/operate/health/newest-times.test.ts'],
+  },
+  {
+    bug: 'the newest time of a record that went stays',
+    file: 'src/analytics/views.ts',
+    from: 'coalesce(kept.gone >= kept.newest, kept.gone is not null)',
+    to: 'coalesce(kept.gone > kept.newest, kept.gone is not null)',
+    tests: ['test/operate/health/newest-times.test.ts'],
+  },
 ]

@@ -9,8 +9,8 @@ import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { readWaitingSlices, type WaitingSlices } from './runs.ts'
 import { isNewestGone } from './counts.ts'
+import { readWaitingSlices, type WaitingSlices } from './runs.ts'
 import { readTeams, type TeamStatus } from './team-status.ts'
 
 export interface StreamStatus {

@@ -6,6 +6,7 @@ import { prune } from '../../../src/operate/serve/retention.ts'
 import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
 import { ownTimeOf } from '../../../src/streams/stream.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
+import { tryLock, unlock } from '../../../src/warehouse/locks.ts'
 import { openScene } from '../../e2e/support/scene.ts'
 import { openChoice } from '../../simulate/choice.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -202,4 +203,20 @@ test('the newest version is exact if its record goes while that of the next newe
   await writer.client.query('commit')
   const { streams } = await readStatus(database.url, 30)
   expect(streams.find(({ stream }) => stream === 'patients')?.newest_record_at).toMatch(/^2026-01-01/)
+})
+
+test('while one process sums up, another leaves the rows to it', async () => {
+  await session.client.query('delete from intake.patients')
+  await using other = await openSession({ url: database.url, purpose: 'other' })
+  expect(await tryLock(other, 'counts', 'counts')).toBe(true)
+  const gone = `select from intake_ops.newest_times where stream = 'patients' and gone is not null`
+  await session.client.query(
+    `insert into intake.patients (team_id, id, _version, updated_at, _origin) values (1, 'gone', now(), now(), 'test')`,
+  )
+  await session.client.query(`delete from intake.patients where id = 'gone'`)
+  await sumUpCounts(session.db)
+  expect((await session.client.query(gone)).rowCount).toBeGreaterThan(0)
+  await unlock(other, 'counts', 'counts')
+  await sumUpCounts(session.db)
+  expect((await session.client.query(gone)).rowCount).toBe(0)
 })
