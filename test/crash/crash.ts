@@ -167,7 +167,7 @@ async function emptied(url: string): Promise<void> {
 }
 
 /** mulberry32: good enough to choose what to kill. */
-function seeded(seed: number): () => number {
+export function seeded(seed: number): () => number {
   let state = seed >>> 0
   return () => {
     state = (state + 0x6d2b79f5) >>> 0

@@ -50,6 +50,7 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
   const { clock, count = 2, total = count } = options
   const queue = openFairQueue({ perTeam: count, total })
   const free: Session[] = []
+  let isClosed = false
   const { lockTimeoutMs, worker } = options
   const sessionOptions = {
     purpose: 'load',
@@ -62,7 +63,9 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
     const session = free.pop() ?? (await openSession({ ...sessionOptions, url: options.url }))
     try {
       const result = await work(session)
-      free.push(session)
+      // A worker that lost its session closes its loaders while a slice may still load.
+      if (isClosed) await session.close()
+      else free.push(session)
       return result
     } catch (error) {
       // The session may be in a transaction, or lost: the next attempt opens a new one.
@@ -91,6 +94,7 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
   }
 
   async function close(): Promise<void> {
+    isClosed = true
     await queue.onIdle()
     await Promise.all(free.splice(0).map((session) => session.close()))
   }
