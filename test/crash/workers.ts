@@ -43,7 +43,7 @@ export interface WorkerKillOptions {
   readonly seed: number
   readonly kills: number
   readonly say: (line: string) => void
-  /** What is wrong with the tables of the team. */
+  /** Faults in the tables of the team. */
   readonly check: (team: string, world: World) => Promise<readonly string[]>
 }
 
