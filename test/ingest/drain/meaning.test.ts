@@ -421,6 +421,19 @@ test('a summary of a record is not loaded, its record is fetched', async () => {
   expect(await scene.rows('select 1 from intake_raw.records')).toEqual([])
 })
 
+test('a packet response whose event has no timestamp, and a stamp in the future, is superseded by the next event', async () => {
+  const data = { packet: { id: 'k' }, is_submitted: false, responses: ['m1'] }
+  const event = { source: 'packet_response', event_type: 'updated' }
+  const stamp = '2026-01-02T12:00:00Z'
+  await scene.store([{ ...event, id: 'e1', data: { ...data, id: 'k9', form_index: 1, updated_at: stamp } }])
+  await scene.drain()
+  await scene.store([
+    { ...patientEvent('k9', 3_700), ...event, data: { ...data, id: 'k9', form_index: 2, updated_at: null } },
+  ])
+  await scene.drain()
+  expect(await scene.rows('select form_index from intake.packet_responses')).toEqual([{ form_index: 2 }])
+})
+
 test('a partial packet response is loaded if none is stored, and dead-lettered if it would null a stored value', async () => {
   const packetEvent = (second: number, data: Record<string, unknown>) => ({
     ...patientEvent('k1', second),

@@ -2,7 +2,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
-import { loadFile } from '../../../src/load/exports/load-file.ts'
+import type { ExportFile } from '../../../src/load/exports/export-file.ts'
+import { loadFile, rejectFile } from '../../../src/load/exports/load-file.ts'
 import { spool } from '../../../src/load/exports/spool.ts'
 import { takeSlice } from '../../../src/load/slice.ts'
 import { erase } from '../../../src/operate/erase/erase.ts'
@@ -24,13 +25,14 @@ afterEach(async () => {
 
 const HEAD = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,q\n'
 
-async function load(lines: string): Promise<void> {
-  const taken = await takeSlice(scene.session.db, { teamId: scene.teamId, stream: 'exports', slice: '' }, '1')
+const take = () => takeSlice(scene.session.db, { teamId: scene.teamId, stream: 'exports', slice: '' }, '1')
+
+async function fileOf(text: string): Promise<ExportFile> {
   async function* pieces() {
-    yield Buffer.from(HEAD + lines)
+    yield Buffer.from(text)
   }
   const { last: _, ...spooled } = await spool(scene.session, pieces())
-  await loadFile(scene.session, taken, {
+  return {
     ...spooled,
     exportId: 'e',
     isJsonString: false,
@@ -38,7 +40,11 @@ async function load(lines: string): Promise<void> {
     timezone: 'UTC',
     observedAt: noonPlus(1),
     origin: 'test',
-  })
+  }
+}
+
+async function load(lines: string): Promise<void> {
+  await loadFile(scene.session, await take(), await fileOf(HEAD + lines))
 }
 
 async function patient(id: string, data: object): Promise<void> {
@@ -119,6 +125,19 @@ test('a file that cannot be read is not kept as bytes once a patient was erased'
   await erased('p-1')
   expect(await scene.rows('select is_loaded from intake_raw.export_files')).toEqual([{ is_loaded: false }])
   expect(await scene.rows('select from intake_raw.export_chunks')).toEqual([])
+})
+
+test('a file that cannot be read and arrives after an erasure is stored without its bytes', async () => {
+  const reject = async (text: string) =>
+    await rejectFile(scene.session, await take(), await fileOf(text), 'the file is malformed')
+  const chunks = () => scene.rows('select from intake_raw.export_chunks')
+  await patient('p-1', { first_name: 'Ann' })
+  await reject(`${HEAD}p-2,"Bea`)
+  expect(await chunks()).toHaveLength(1)
+  await erased('p-1')
+  await reject(`${HEAD}p-1,"Ann`)
+  expect(await chunks()).toEqual([])
+  expect(await scene.rows('select is_loaded from intake_raw.export_files')).toEqual([{ is_loaded: false }])
 })
 
 test('a pending event that only mentions the patient is still loaded; one that is done is removed', async () => {

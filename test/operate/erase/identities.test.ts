@@ -212,6 +212,16 @@ test('what is left anywhere is reported as table and column, whatever its type, 
   expect(searched.leftOut).toBe(1)
 })
 
+test('what is left in JSON is reported also where an identifier has quotes, which JSON escapes', async () => {
+  const external_id = 'EHR "2077" 4411'
+  await receive(patientEvent(ID, 1, { ...PERSON, external_id }))
+  const { client } = scene.session
+  await client.query('create table public.by_hand (doc jsonb)')
+  await client.query('insert into public.by_hand values ($1)', [JSON.stringify({ of: external_id })])
+  const { searched } = await erased()
+  expect(searched.left).toEqual([{ table: 'public.by_hand', column: 'doc', rows: 1 }])
+})
+
 /** Waits until the transactions that write now, those of other tests too, have ended; for ten seconds of each pause. */
 async function othersEnded(): Promise<void> {
   const others = async () =>
