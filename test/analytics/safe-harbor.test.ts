@@ -535,29 +535,6 @@ describe('a number, a date or a text', () => {
     expect(Math.min(...Object.values(ends!).map(Number))).toBeGreaterThanOrEqual(11)
   })
 
-  it('that nobody gave is none, and not the number at an end', async () => {
-    const given = async () =>
-      Number(
-        (
-          await researcher.rows(
-            `select count(value_number) as given from intake_safe_harbor.answers where question_text = 'Weight (kg)'`,
-          )
-        )[0]!.given,
-      )
-    const set = (number: number | null) =>
-      query(
-        warehouse.url,
-        `update intake.response_answers set value_number = $1, value_text = coalesce($1::text, 'not weighed')
-         where question_id = 'question weight' and response_id like 'response 1 %'`,
-        [number],
-      )
-    const before = await given()
-    await set(null)
-    expect(await given()).toBeLessThan(before)
-    await set(61)
-    expect(await given()).toBe(before)
-  })
-
   it('that is an age is at most 90, whether the question says so or a person; 90+ is one choice', async () => {
     await decide('question age', '--researchers', 'visible')
     expect(Math.max(...(await numbers('How old is your mother?')))).toBe(90)
