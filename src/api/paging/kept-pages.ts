@@ -39,7 +39,9 @@ export class Resumption {
   }
 
   meet(first: PageFacts, pages: number): void {
-    const last = Math.max(...this.#kept.pages.keys())
+    let last = 0
+    // Not `Math.max(...)`: a list may have more pages than a call can have arguments.
+    for (const number of this.#kept.pages.keys()) last = Math.max(last, number)
     if (isSame(first, this.#kept.first) && last > 1 && last <= pages) this.#seam = last
   }
 

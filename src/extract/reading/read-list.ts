@@ -100,7 +100,9 @@ export async function scanUntilStable(
     const last = await scanStream(source, session, mode, {
       everySummary: options.window.full || !options.migrated,
       known: options.migrated && !options.dry,
-      ...(options.migrated && !options.dry ? { progress: tries === 1 ? 'continue' : 'begin' } : {}),
+      ...(options.migrated && !options.dry
+        ? { progress: tries === 1 && !untouched ? 'continue' : 'begin' }
+        : {}),
       ...request,
     })
     all.push(last)

@@ -84,7 +84,9 @@ export async function openKnownEntries(
     storing.catch(() => {})
   }
 
-  const last = Math.max(...stored.firsts.keys())
+  let last = 0
+  // Not `Math.max(...)`: a list may have more pages than a call can have arguments.
+  for (const page of stored.firsts.keys()) last = Math.max(last, page)
 
   /** The page itself, or the last one, and those whose beginning or end it now contains. */
   function pagesAround(page: number, keys: readonly (string | null)[]): readonly number[] {

@@ -68,7 +68,22 @@ export async function openKnownPages(
     await sql`update intake_raw.known_pages set is_next = false where ${own} and is_next`.execute(db)
   }
 
-  // Of a scan that was killed.
+  async function forgetUnstored(): Promise<void> {
+    await sql`
+      delete from intake_raw.known_pages
+      where ${own} and is_next and exists (select from intake_ops.erasures where team_id = ${teamId}) and exists (
+        select from unnest(string_to_array(ids, E'\n')) as listed (id)
+        left join lateral (
+          select true as is_stored from intake_raw.records stored
+          where stored.team_id = ${teamId} and stored.stream = ${stream.name} and stored.id = listed.id
+          offset 0
+        ) stored on true
+        where is_stored is null
+      )`.execute(db)
+  }
+
+  // Of a scan that was killed, which may have noted records before they were found to be of an erased patient.
+  await forgetUnstored()
   await settle(null)
   const { rows: heads } = recall
     ? await sql<{ page: number; first: string }>`
@@ -113,19 +128,7 @@ export async function openKnownPages(
   return {
     firsts,
     settle,
-    async forgetUnstored() {
-      await sql`
-        delete from intake_raw.known_pages
-        where ${own} and is_next and exists (
-          select from unnest(string_to_array(ids, E'\n')) as listed (id)
-          left join lateral (
-            select true as is_stored from intake_raw.records stored
-            where stored.team_id = ${teamId} and stored.stream = ${stream.name} and stored.id = listed.id
-            offset 0
-          ) stored on true
-          where is_stored is null
-        )`.execute(db)
-    },
+    forgetUnstored,
     async load([page, ...others]) {
       if (page === undefined) return []
       const rows = (await ask(page)) ?? []

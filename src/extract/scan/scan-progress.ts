@@ -109,7 +109,9 @@ export async function openScanProgress(
       waiting.push({ facts: page, ids: pageIds })
       ids += pageIds.length
     },
-    isDue: () => ids >= MAX_IDS || clock.now() - keptAt >= Math.max(EVERY_MICROS, took / SHARE),
+    // Not before it is known whether a scan is continued: its start and its latest date are to be kept with its pages.
+    isDue: () =>
+      isDecided && (ids >= MAX_IDS || clock.now() - keptAt >= Math.max(EVERY_MICROS, took / SHARE)),
     async keep(settle) {
       const begun = clock.now()
       const pages = waiting
@@ -145,9 +147,7 @@ export async function openScanProgress(
           for (const { facts } of stored) numbers.add(facts.number)
           // Pages that were read again, too.
           const read = pages.map(({ facts }) => facts.number)
-          await sql`delete from intake_ops.scan_pages where ${own} and page = any(${read}::int[])`.execute(
-            transaction,
-          )
+          // The scan before its pages, as an erasure deletes them: otherwise the two could deadlock.
           await sql`
             insert into intake_ops.scans (team_id, stream, request, started_at, began_at, newest, first_page, pages)
             values (${taken.teamId}, ${stream.name}, ${request}, ${startedAt}, ${seenIds.beganAt}::timestamptz, ${newest},
@@ -155,6 +155,9 @@ export async function openScanProgress(
             on conflict (team_id, stream) do update set request = excluded.request, started_at = excluded.started_at,
               began_at = excluded.began_at, newest = excluded.newest, first_page = excluded.first_page,
               pages = excluded.pages, kept_at = now()`.execute(transaction)
+          await sql`delete from intake_ops.scan_pages where ${own} and page = any(${read}::int[])`.execute(
+            transaction,
+          )
           await sql`
             insert into intake_ops.scan_pages (team_id, stream, page, facts, ids)
             select ${taken.teamId}, ${stream.name}, (facts ->> 'number')::int, facts, ids

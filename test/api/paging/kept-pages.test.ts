@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Answer } from '../../../src/api/http/answer.ts'
 import type { Getter, KeptPages, PageFacts } from '../../../src/api/paging/page.ts'
+import { PageJudge } from '../../../src/api/paging/page-judge.ts'
 import { scanPages } from '../../../src/api/paging/pages.ts'
 import { queryText } from '../../../src/api/paths.ts'
 
@@ -127,4 +128,21 @@ test('kept pages are neither used nor given up where the service fails before th
 
 test('a scan without kept pages continues none', async () => {
   expect((await read(listOf(30))).resumed).toBeNull()
+})
+
+test('a list of more pages than a call can have arguments is continued', () => {
+  const count = 200_000
+  const facts = (number: number): PageFacts => ({
+    ...{ kind: 'page', number, records: 1, count, next: '?page=2', endKnown: true },
+    ...{ fingerprint: `page ${number}`, fits: true },
+  })
+  const pages = new Map(Array.from({ length: count - 1 }, (_, at) => [at + 1, facts(at + 1)]))
+  const judge = new PageJudge('/list', undefined, undefined, { first: facts(1), pages })
+  expect(judge.next()?.number).toBe(1)
+  judge.arrived(facts(1))
+  expect(judge.failure).toBeNull()
+  expect(judge.next()?.number).toBe(count - 1)
+  judge.arrived(facts(count - 1))
+  expect(judge.next()?.number).toBe(count)
+  expect([judge.resumed, judge.failure]).toEqual([true, null])
 })

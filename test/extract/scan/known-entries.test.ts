@@ -211,6 +211,28 @@ test('of an erased patient no id and no hash is kept, though the list still cont
   expect(await ids()).toEqual(people(12).flatMap(({ id }) => (id === 'p05' ? [] : id)))
 })
 
+test('nor where a scan was killed after it had noted a record, and before it found that this is of an erased patient', async () => {
+  rig.service.records.patients = people(12)
+  await night()
+  await rig.rows(`delete from intake_raw.records where id = 'p05'`)
+  await rig.rows(`delete from intake.patients where id = 'p05'`)
+  await rig.rows('update intake_raw.known_pages set is_next = true')
+  const erasures = await hashesOf(rig.session.db, rig.teamId)
+  await noteErased(rig.session.db, erasures, 'p05', [{ stream: 'patients', id: 'p05' }])
+  expect(await night()).toMatchObject({ erased: 1, unchanged: 11, changed: 0 })
+  expect((await pagesKnown()).flatMap((page) => page.ids.split('\n'))).not.toContain('p05')
+})
+
+test('a list of more pages than a call can have arguments is read', async () => {
+  rig.service.records.patients = people(12)
+  await night()
+  await rig.rows(`
+    insert into intake_raw.known_pages (team_id, stream, is_next, page, reader, updated_to, ids, bytes, hashes)
+    select team_id, stream, is_next, number, reader, updated_to, 'x', bytes, hashes
+    from intake_raw.known_pages, generate_series(1000, 200000) as number where page = 1`)
+  expect(await night()).toEqual({ ...quiet, unchanged: 12 })
+})
+
 test('an entry that is not JSON has its page requested again', async () => {
   rig.service.records.patients = people(2)
   let times = 0

@@ -1,11 +1,12 @@
 /** A scan that ended early is continued where it was, and what its tables and deletes become is what one scan would have made. */
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { readList } from '../../../src/extract/reading/read-list.ts'
 import type { SliceOptions } from '../../../src/extract/slice-note.ts'
 import type { Source } from '../../../src/extract/source.ts'
 import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
 import { json } from '../../api/support/service.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
 
@@ -159,6 +160,36 @@ test('records that are gone are deleted after it, though they were on no page th
   expect((await stored()).filter(({ deleted }) => deleted)).toMatchObject([{ id: 'gone' }])
 })
 
+test('one that ends early again, before it is known whether it goes on, changes nothing of what the first had found', async () => {
+  rig.service.records.patients = people(200)
+  await beginScan(8)
+  const scan = () => rig.rows('select started_at, began_at, newest, pages from intake_ops.scans')
+  const found = await scan()
+  await beginScan(0)
+  expect(await scan()).toEqual(found)
+})
+
+test('an erasure that removes a scan while it is kept and the scan wait for each other in one order', async () => {
+  rig.service.records.patients = people(200)
+  await beginScan(8)
+  await using eraser = await openSession({ url: rig.url, purpose: 'test' })
+  await eraser.client.query(`set deadlock_timeout = '10ms'; begin; select from intake_ops.scans for update`)
+  const going = night()
+  going.catch(() => {})
+  await vi.waitFor(
+    async () => {
+      const waiting = await rig.rows(
+        `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%intake_ops.scan%'`,
+      )
+      expect(waiting).toHaveLength(1)
+    },
+    { timeout: 20_000 },
+  )
+  await eraser.client.query('delete from intake_ops.scans; commit')
+  expect(await going).toMatchObject({ ended: true, text: null })
+  expect(await stored()).toHaveLength(200)
+}, 60_000)
+
 describe('it begins again', () => {
   const cases: readonly [string, () => Promise<unknown> | unknown, Partial<SliceOptions>?][] = [
     ['where the list changed', () => rig.service.records.patients.splice(3, 1)],
@@ -171,6 +202,10 @@ describe('it begins again', () => {
       () => rig.rows('delete from intake_ops.scan_pages where page = 3'),
     ],
     ['for another request', () => {}, { window: { ...NIGHTLY, full: true } }],
+    [
+      'where the records of what was kept are no longer stored',
+      () => rig.rows('truncate intake_raw.records, intake.patients, intake.patient_tags'),
+    ],
   ]
   test.each(cases)('%s', async (_, change, options = {}) => {
     rig.service.records.patients = people(200)
