@@ -1,6 +1,6 @@
 /**
  * Removes what is older than its retention: superseded payloads (INTAKE_HISTORY_DAYS); runs with their verifications,
- * settled dead letters, taken times of schedules and entries of logs (INTAKE_RUN_DAYS).
+ * settled dead letters, taken times of schedules and entries of logs (INTAKE_RUN_DAYS); scans not continued for a day.
  *
  * Invariant: each portion is a short transaction of its own that waits for no lock and that no load waits for. The current
  * state of a record, a checkpoint, a waiting dead letter, a run in progress and the newest runs of a stream stay. What a
@@ -62,6 +62,9 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
   }
   try {
     await sumUpCounts(db, teams)
+    // Their ids would stay for as long as the stream is not read.
+    const old = sql`select ctid from intake_ops.scans where kept_at < now() - interval '1 day' for update skip locked`
+    await sql`delete from intake_ops.scans where ctid = any(array(${old}))`.execute(db)
     if (historyDays !== null) await all('history', () => pruneHistory(db, daysBefore(now, historyDays)))
     if (runDays === null) return pruned
     const before = daysBefore(now, runDays)

@@ -189,6 +189,22 @@ describe('of superseded payloads and of what runs left', () => {
     expect(left.map(({ id }) => id)).toEqual(['discarded', 'waiting'])
   })
 
+  test('a scan that ended early goes after a day, with the ids of its pages, and one that may be continued stays', async () => {
+    for (const [stream, hours] of [
+      ['patients', 25],
+      ['forms', 23],
+    ]) {
+      await query(
+        `insert into intake_ops.scans (team_id, stream, request, started_at, began_at, first_page, pages, kept_at)
+         values ($1, $2, '', now(), now(), '{}', 1, now() - make_interval(hours => $3))`,
+        [scene.teamId, stream, hours],
+      )
+      await query(`insert into intake_ops.scan_pages values ($1, $2, 1, '{}', '{p}')`, [scene.teamId, stream])
+    }
+    await pruned({ historyDays: null, runDays: null })
+    expect(await scene.rows('select stream from intake_ops.scan_pages')).toEqual([{ stream: 'forms' }])
+  })
+
   test('rows that another session has locked are left for the next time, without waiting', async () => {
     await query(
       `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, deleted, hash, origin, superseded_at)
