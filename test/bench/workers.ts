@@ -40,7 +40,7 @@ export async function benchWorkers(
   try {
     const file = join(folder, 'intake-sync.json')
     const all = Array.from({ length: teams }, (_, at) => ({
-      ...{ name: `team ${at}`, baseUrl: service.origin, apiKey: 'k', apiSecret: 's', pageSize: PAGE_SIZE },
+      ...{ name: `team-${at}`, baseUrl: service.origin, apiKey: 'k', apiSecret: 's', pageSize: PAGE_SIZE },
     }))
     writeFileSync(file, JSON.stringify({ teams: all }), {
       mode: 0o600,
@@ -83,9 +83,21 @@ async function runWith(
   await emptyTables(warehouse, patientSample.stream)
   const workers = Array.from({ length: count }, () => start(warehouse, config, 'work'))
   const ends = workers.map((worker) => once(worker, 'exit'))
+  let isOver = false
+  void Promise.race(ends).then(() => {
+    isOver = true
+  })
+  const until = async (query: string, value: number) => {
+    for (;;) {
+      const { rows } = await warehouse.session.client.query<{ value: number }>(query)
+      if (rows[0]!.value === value) return
+      if (isOver) throw new Error('a worker ended')
+      await systemClock.sleep(POLL_MS)
+    }
+  }
   try {
     const sessions = `select count(*)::int as value from pg_stat_activity where application_name like 'intake-sync work worker %'`
-    await until(warehouse, sessions, count)
+    await until(sessions, count)
     const before = busyTime()
     const { seconds } = await timed(async () => {
       const [code] = await once(
@@ -93,7 +105,7 @@ async function runWith(
         'exit',
       )
       if (code !== 0) throw new Error(`the run could not be planned: ${code}`)
-      await until(warehouse, `select count(*)::int as value from intake_ops.slices where state <> 'done'`, 0)
+      await until(`select count(*)::int as value from intake_ops.slices where state <> 'done'`, 0)
     })
     const busy = (busyTime() - before) / 1000 / seconds
     const [stored] = await countRows(warehouse, patientSample.stream)
@@ -102,14 +114,6 @@ async function runWith(
   } finally {
     for (const worker of workers) worker.kill('SIGTERM')
     await Promise.all(ends)
-  }
-}
-
-async function until({ session }: BenchWarehouse, query: string, value: number): Promise<void> {
-  for (;;) {
-    const { rows } = await session.client.query<{ value: number }>(query)
-    if (rows[0]!.value === value) return
-    await systemClock.sleep(POLL_MS)
   }
 }
 
