@@ -425,7 +425,8 @@ test('a packet response whose event has no timestamp, and a stamp in the future,
   const data = { packet: { id: 'k' }, is_submitted: false, responses: ['m1'] }
   const event = { source: 'packet_response', event_type: 'updated' }
   const stamp = '2026-01-02T12:00:00Z'
-  await scene.store([{ ...event, id: 'e1', data: { ...data, id: 'k9', form_index: 1, updated_at: stamp } }])
+  const first = { ...event, id: 'e1', data: { ...data, id: 'k9', form_index: 1, updated_at: stamp } }
+  await scene.store([first], { receivedAt: noonPlus(3_600) })
   await scene.drain()
   await scene.store([
     { ...patientEvent('k9', 3_700), ...event, data: { ...data, id: 'k9', form_index: 2, updated_at: null } },
