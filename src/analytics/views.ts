@@ -124,7 +124,7 @@ function withStreams(text: string): string {
     .replaceAll('/* the stream of persons */', `'${PERSONS.name}'`)
 }
 
-/** The table itself is read only if the newest row went, until the times are summed up (operate/health/counts.ts). */
+/** Reads the table itself only if the kept times do not say which is the newest, until operate/health/counts.ts sums up. */
 function newestOf(stream: Stream): string {
   const own = ownTimeOf(stream)
   const table = `from intake.${stream.table} x where x.team_id = t.team_id`

@@ -42,7 +42,7 @@ export interface Config {
   readonly consoleValues: boolean
   /** Null: no schedule. */
   readonly cron: string | null
-  /** What becomes of scheduled times that no process took. */
+  /** What to do about scheduled times that no process took. */
   readonly cronMissed: 'run' | 'skip'
   readonly lookbackDays: number
   /** Days between full scans of responses. */

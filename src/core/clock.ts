@@ -108,7 +108,7 @@ export function openNotifier(clock: Clock): Notifier {
 interface Times {
   readonly hours: readonly number[]
   readonly minutes: readonly number[]
-  /** True if something is due at this time: on a day, at all of its times or at none. */
+  /** True if this time is due. On a day, either all of its times are due or none is. */
   matches(time: Date): boolean
 }
 
@@ -120,7 +120,7 @@ export function lastTimeOf({ hours, minutes, matches }: Times, after: Date, upTo
   for (let day = upTo.getDate(); new Date(year, month, day + 1) > after; day -= 1) {
     for (const { hour, minute } of times) {
       const time = new Date(year, month, day, hour, minute)
-      // Clocks that are put forward skip some.
+      // Where clocks go forward, some times do not exist.
       if (time > upTo || time.getHours() !== hour) continue
       if (time <= after) return null
       if (matches(time)) return time

@@ -174,7 +174,7 @@ export async function insertRun(
   return runId
 }
 
-/** Processes that execute slices now. */
+/** The number of workers that are running, whether they have a slice or not. */
 export const LIVE_WORKERS = sql<number>`(
   select count(*)::int from pg_stat_activity
   where datname = current_database() and application_name like 'intake-sync work worker %'

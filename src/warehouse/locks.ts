@@ -25,7 +25,7 @@ const KINDS = {
   worker: 7_204_319,
   /** Workers claim slices in turn, so that their counts of what a team has are right. */
   claims: 7_204_320,
-  /** Who sums up counts sees what the one before summed up. */
+  /** One session at a time sums up counts, and sees what the one before it summed up. */
   counts: 7_204_321,
 } as const
 

@@ -181,7 +181,7 @@ describe('a score', () => {
     ])
   })
 
-  it('of a form that asks an item twice counts equal answers once, and different ones as none', async () => {
+  it('of a form that asks an item twice counts equal answers once, and different answers as no answer', async () => {
     const [one, two] = questionsOf('phq-2') as [Asked, Asked]
     const questions = [one, two, { ...one, text: one.text.toLowerCase() }]
     await addForm('form', questions)

@@ -26,7 +26,7 @@ export async function benchKills(warehouse: BenchWarehouse, records: number): Pr
   }
   const alone = await loadKilled(warehouse, env, records, [])
   await emptyTables(warehouse, patientSample.stream)
-  // Of the undisturbed time, in order; the load lasts longer.
+  // Within the undisturbed time, in order; a load that is killed takes longer.
   const times = draws(KILLS).map((share) => share * alone)
   const killed = await loadKilled(warehouse, env, records, times)
   const ratio = killed / alone
@@ -42,7 +42,7 @@ export async function benchKills(warehouse: BenchWarehouse, records: number): Pr
   ]
 }
 
-/** Seconds until everything is loaded, by processes that are killed when the load has lasted so long. */
+/** Seconds until everything is loaded, by processes that are killed once the load has taken this long. */
 async function loadKilled(
   warehouse: BenchWarehouse,
   env: NodeJS.ProcessEnv,

@@ -28,7 +28,7 @@ export async function benchLong(warehouse: BenchWarehouse, sizes: LongOptions): 
   return rows
 }
 
-/** Adds records to what is stored, and compares their cost with that of few in empty tables. */
+/** Adds records to those that are stored, and compares their cost with that of few records in empty tables. */
 async function addTo(
   warehouse: BenchWarehouse,
   sample: Sample,

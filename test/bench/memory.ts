@@ -32,7 +32,7 @@ export async function benchMemory(
   return rows
 }
 
-/** What `size` records cost, compared with few. */
+/** What `size` records cost, compared with few of them. */
 export function grown(
   { stream: { name } }: Sample,
   size: number,

@@ -80,7 +80,7 @@ function writeList() {
   }
 }
 
-/** What `items` gives in the next seconds. */
+/** What `items` returns in the next seconds. */
 function* during<Item>(most: number, items: Iterator<Item>): Generator<Item> {
   const until = performance.now() + most * 1000
   while (performance.now() < until) {

@@ -1,6 +1,6 @@
 /**
  * The closest public tool: a library that writes the events and lists of a hosted API to Postgres. It is measured in the
- * same run, on the same Postgres, in a database of its own; npm installs it for that into a folder that is removed.
+ * same run, on the same Postgres, in a database of its own. npm installs it into a folder that is removed afterwards.
  */
 import { patients } from '../../src/streams/patients.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
@@ -15,7 +15,7 @@ import { type BenchWarehouse, countRows, emptyTables } from './warehouse.ts'
 
 export const PEER = 'the closest public tool'
 const NAME = '@supabase/stripe-sync-engine'
-/** With the client that it needs. */
+/** The tool, and the client that it needs. */
 const PACKAGES = [`${NAME}@0.48.5`, 'stripe@23.1.0']
 const INSTALL = [
   ...['install', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'],
@@ -23,7 +23,7 @@ const INSTALL = [
 ]
 const WARM_RECORDS = 10_000
 
-/** A list as rows. No row without the tool. */
+/** Compares a first load with a list that the tool writes. Returns no row if the tool cannot be measured. */
 export async function benchPeers(warehouse: BenchWarehouse, records: number): Promise<readonly BenchRow[]> {
   const floor = await peerRate(warehouse, 'list')
   if (floor === null) return []
@@ -82,7 +82,7 @@ function openFolder() {
 
 async function openDatabase({ url, session: { client } }: BenchWarehouse) {
   await client.query('create database peer')
-  // The tool's migrations name it.
+  // The tool's migrations name this role.
   await client.query('create role postgres')
   return {
     url: Object.assign(new URL(url), { pathname: '/peer' }).href,

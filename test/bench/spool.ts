@@ -23,7 +23,7 @@ export function openSpool(): Spool {
   return spoolIn(file)
 }
 
-/** Before each piece is its length. */
+/** The length of each piece precedes it. */
 const LENGTH_BYTES = 4
 
 /** The spool that another process wrote into this file. */

@@ -1,6 +1,6 @@
 /**
  * Slices of one planned run that two worker processes execute, compared with one. Each slice is the list of another
- * team; a bare server gives all of them the same bytes, so that the service takes little of the machine.
+ * team; a bare server gives all of them the same bytes, so that the service uses little of the machine.
  *
  * Invariant: a figure counts only when the run succeeded and every team has all records.
  */

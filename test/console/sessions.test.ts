@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { openSessions } from '../../src/console/sessions.ts'
 import { systemClock } from '../../src/core/clock.ts'
 
-it('a page that stays open gets nothing more after twelve hours, and after logout', () => {
+it('a page that stays open gets nothing more after twelve hours, or after logout', () => {
   let now = 0
   const sessions = openSessions({ ...systemClock, now: () => now })
   const enter = (login: string) => sessions.enter(sessions.link(login, 'viewer'))!.visitor

@@ -35,7 +35,7 @@ test('an abort ends a pause with its reason, and an earlier abort prevents it', 
   expect(getEventListeners(stop.signal, 'abort')).toEqual([])
 })
 
-test('the last time of a schedule after one time and not after another', () => {
+test('the last scheduled time that is after one time and not after another', () => {
   const at = (day: number, hour: number, minute: number) => new Date(2026, 5, day, hour, minute)
   // In no order, and on odd days only.
   const times = { hours: [5, 1], minutes: [30, 0, 45], matches: (time: Date) => time.getDate() % 2 === 1 }

@@ -1,4 +1,4 @@
-/** Workers of planned runs, killed a hundred times wherever a seed chooses. */
+/** Workers of planned runs, killed a hundred times at points that a seed chooses. */
 import { expect, it } from 'vitest'
 import { expectedOf, storedTables } from '../e2e/support/expected.ts'
 import { openWarehouse } from '../e2e/support/scene.ts'

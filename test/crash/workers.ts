@@ -1,7 +1,7 @@
 /**
  * Kills workers at chosen points while they execute planned runs: as a claim, a page, a settle or the end of a run is
  * stored, before a statement, after it, or while Postgres executes it. All sessions of the worker end, as they do when its
- * process is killed; it begins anew as another worker.
+ * process is killed; it starts again as another worker.
  *
  * Invariant: the seed chooses the points and what changes at the service; triggers of the test count what was stored.
  */
@@ -21,9 +21,9 @@ import { query } from './query.ts'
 const POINTS = ['claim', 'page', 'settle', 'close'] as const
 type Point = (typeof POINTS)[number]
 const PLACES = ['before', 'amid', 'after'] as const
-/** Statements of a point to count up to, at most. */
+/** The last statement of each point at which a worker may be killed. */
 const DEEPEST = { claim: 8, page: 60, settle: 12, close: 5 } as const
-/** A slice that ten workers lost is given up, which is no loss; so fewer of a run. */
+/** A slice that ten workers lost is given up, which is no loss; so fewer are killed in a run. */
 const KILLS_A_RUN = 8
 const PATIENCE_MS = 60_000
 const STREAMS = ['patients', 'forms', 'packets'] as const
@@ -33,7 +33,7 @@ interface Kill {
   readonly point: Point
   readonly nth: number
   readonly place: (typeof PLACES)[number]
-  /** Of a page: only the session that loads, not the worker. */
+  /** At a page: ends only the session that loads, not the worker. */
   readonly isOnlySession: boolean
 }
 

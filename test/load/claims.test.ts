@@ -67,14 +67,14 @@ async function settle(session: Session, claimed: ClaimedSlice): Promise<void> {
   await session.db.transaction().execute((db) => settleClaimed(db, claimed, 'done', null))
 }
 
-/** Slices of a team's own, which stand for streams. */
+/** Made-up streams, so that a team can have many slices. */
 const manyStreams = (count: number) =>
   Array.from({ length: count }, (_, place) => `part ${place}` as (typeof streams)[number])
 
 /**
  * Workers share a run of a team with 1,600 slices, planned first, and nine teams with four; each worker settles the
- * slices that it claimed one step ago, those of the large team only if asked to. Returns how many claims there were up to the
- * last one of the nine.
+ * slices that it claimed one step ago, except those of the large team if `keepsLarge`. Returns how many claims there were
+ * up to the last one of the nine.
  */
 async function claimsUntilServed(workers: number, places: number, keepsLarge: boolean): Promise<number> {
   const names = ['large', ...Array.from({ length: 9 }, (_, place) => `small ${place}`)]
@@ -117,7 +117,7 @@ const states = () =>
   )
 
 describe('a claim', () => {
-  it('that a worker gives back as it stops is no takeover, however often that happens', async () => {
+  it('that a worker gives back as it stops does not count as a takeover, however often that happens', async () => {
     await plan(1)
     for (let times = 0; times < 3; times += 1) {
       const [claimed] = await claim(one, 1)
@@ -173,7 +173,7 @@ describe('a team with 400 times the work of nine others, planned before them', (
     [2, 8, true],
     [5, 3, true],
   ])(
-    'delays their last slices to at most 1.5 of a perfect round-robin: %i workers of %i places, its slices last %s',
+    'delays their last slices to at most 1.5 times a perfect round-robin: %i workers of %i places, it keeps its slices: %s',
     async (workers, places, keepsLarge) => {
       expect(await claimsUntilServed(workers, places, keepsLarge)).toBeLessThanOrEqual(1.5 * perfect)
     },

@@ -49,7 +49,7 @@ it('times are those of the run’s clock, and lines go to its own log too', asyn
   expect(logged.join()).toContain('slow')
 })
 
-it('each figure is stored as it is now, such as the count of a list, which its first page shows', async () => {
+it('the figures are stored again when they change, such as the count of a list, which its first page shows', async () => {
   const { url, runId, teamId, teams } = await openRun()
   await using progress = openRunProgress({
     ...{ url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }) },

@@ -83,7 +83,7 @@ test('an environment is stored only for its own team, and an unchanged one write
   expect(await teams('one')).toMatchObject([{ environment: 'sandbox' }])
 })
 
-test('a team that is restored has the events again that waited, and none that was dead-lettered', async () => {
+test('a restored team has its waiting events again, and none that was dead-lettered', async () => {
   const team = await teamIdOf(session.db, 'restored')
   const put = (id: string, due: string | null) =>
     rowsOf(

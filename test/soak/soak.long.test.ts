@@ -44,7 +44,7 @@ describe('the judge finds', () => {
     expect(judge({ ...calm, ...wrong }, 5)).toEqual([expect.stringMatching(said)])
   })
 
-  it('nothing in the list of removed records, whose rows stay for longer than a year', () => {
+  it('no fault in the growth of the list of removed records, whose rows stay for longer than a year', () => {
     const sizes = [{ table: 'intake_raw.removed_records', before: MEBIBYTE, after: 3 * MEBIBYTE }]
     expect(judge({ ...calm, sizes }, 5)).toEqual([])
   })

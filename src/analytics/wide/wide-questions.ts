@@ -73,13 +73,13 @@ async function ofForm(db: Kysely<Warehouse>, { team_id, subject_id }: Subject) {
  * The questions that responses answer (intake_raw.answered_questions).
  *
  * Invariant: after `followAnswers` the table has every question that a committed response answers. Only responses that
- * were written since the last call are read, by the numbers of their changes; without a change, the call looks into that
- * index once and writes nothing. A text is kept only if several patients were asked the same, so that no text about one
- * person becomes a column name.
+ * were written since the last call are read, found by the numbers of their changes; without a change, the call looks
+ * into the index of these numbers once and writes nothing. A text is kept only if several patients were asked the same,
+ * so that no text about one person becomes a column name.
  */
 export async function followAnswers(db: Kysely<Warehouse>): Promise<void> {
   await db.transaction().execute(async (within) => {
-    // A dump may come from a server that had counted further.
+    // A restored dump may name a transaction that this server has not reached.
     const { rows } = await sql<{ since: string | null; now_oldest: string }>`
       select case when until > '-infinity' and oldest <= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
           then (oldest << 20)::text end as since,
@@ -89,7 +89,7 @@ export async function followAnswers(db: Kysely<Warehouse>): Promise<void> {
     if (since !== null && !(await hasChanges(within, since))) return
     const found = await foundFresh(within, since)
     if (found) await noteAnswered(within)
-    // Without any response yet, everything is read again: there is nothing to read.
+    // While no response is stored, the next call reads everything again, which is nothing.
     if (!found && since === null) return
     await sql`update intake_raw.answers_read set until = now(), oldest = ${now_oldest}::bigint`.execute(
       within,
@@ -111,7 +111,7 @@ async function hasChanges(db: Transaction<Warehouse>, since: string): Promise<bo
   return rows.length > 0
 }
 
-/** Collects the responses written since the change `since`; null: all. */
+/** Collects the responses written since the change `since`; all of them if it is null. */
 async function foundFresh(db: Transaction<Warehouse>, since: string | null): Promise<boolean> {
   const columns = sql`own.team_id, own.id, own.form_id, own.patient_id`
   // Each change is looked up, however many rows the planner expects.

@@ -1,8 +1,8 @@
 /**
- * Pages of a list that a scan which ended early has read, and whether the next scan may leave them out.
+ * The pages of a list that an earlier scan read before it ended early, and whether the next scan may leave them out.
  *
- * Invariant: they count as read only if the first page and the last of them are as they were, with the same count of the
- * list: then nothing has moved across the place where the earlier scan ended.
+ * Invariant: they count as read only if the first page of the list and the last of them are as they were, with the same
+ * count of the list: then nothing has moved across the place where the earlier scan ended.
  */
 import type { Arrival, KeptPages, PageFacts } from './page.ts'
 
@@ -26,12 +26,12 @@ export class Resumption {
     return this.#resumed
   }
 
-  /** Not to be requested in its turn: it is kept, or was requested before. */
+  /** True for a page that is not to be requested in its turn: it is kept, or was requested before. */
   isTaken(number: number): boolean {
     return this.#taken.has(number)
   }
 
-  /** False if it was taken before. */
+  /** Returns false if the page was taken before. */
   take(number: number): boolean {
     if (this.#taken.has(number)) return false
     this.#taken.add(number)
@@ -49,7 +49,7 @@ export class Resumption {
     if (this.#seam === null) this.#resumed = false
   }
 
-  /** The pages that are known once the last kept one has arrived: the others too, if it is as it was. */
+  /** The pages that are known once the last kept one has arrived: if it is as it was, the other kept ones too. */
   decide(arrival: Arrival): readonly Arrival[] {
     const { pages } = this.#kept
     this.#seam = null

@@ -24,7 +24,7 @@ export interface PageFacts {
   readonly fits: boolean
 }
 
-/** Pages of a scan that ended early, by their numbers: they are read, and their records are stored. */
+/** Pages of a scan that ended early, by their numbers: they were read, and their records are stored. */
 export interface KeptPages {
   readonly first: PageFacts
   readonly pages: ReadonlyMap<number, PageFacts>
@@ -106,7 +106,7 @@ export interface PagesOptions {
 /** Pages in order of arrival. `outcome` is final when the iteration ends, and is also the generator's return value. */
 export interface Scan extends AsyncGenerator<Page, ScanOutcome, undefined> {
   readonly outcome: ScanOutcome
-  /** Whether the kept pages are part of the scan; null until that is known. Their first and last are read again. */
+  /** Whether the kept pages are part of the scan; null until that is known. First and last are read again. */
   readonly resumed: boolean | null
 }
 

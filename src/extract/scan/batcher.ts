@@ -17,9 +17,9 @@ import type { Source } from '../source.ts'
 /** Records and bytes of a batch: enough that a transaction's fixed cost is negligible, few enough for the memory. */
 const MAX_RECORDS = 2_500
 const MAX_BYTES = 4_000_000
-/** Changed records of several pages are compared with the stored ones once there are as many; the rest at the end. */
+/** Records of several pages are compared with the stored ones once there are this many; the rest at the end. */
 const COMPARED = 100
-/** While no other batch is being loaded, so many are enough: a few changed records need not wait for the end of the list. */
+/** While no other batch is being loaded, this many are enough: they need not wait for the end of the list. */
 const WHILE_IDLE = 300
 
 /**

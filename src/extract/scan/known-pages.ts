@@ -33,7 +33,7 @@ export interface KnownPage extends NotedPage {
 export interface KnownPages {
   /** By page, the hash of its first entry. */
   readonly firsts: ReadonlyMap<number, string>
-  /** The rows of these pages; also asks for those of the pages after the first one, which are read next. */
+  /** The rows of these pages; also requests those of the pages after the first one, which are read next. */
   load(pages: readonly number[]): Promise<readonly KnownPage[]>
   store(pages: readonly NotedPage[]): Promise<void>
   /** Replaces rows by those that were stored, and removes those above `pages`, the length of the list if it is known. */
@@ -44,9 +44,9 @@ export interface KnownPages {
 
 const NO_LIMIT = 2 ** 31 - 1
 
-/** Rows that one query reads: of a page, and of those after it. */
+/** How many rows one query reads: that of a page, and those of the pages after it. */
 const TOGETHER = 4
-/** A row is asked for when the page so many before its own is read. */
+/** A row is requested when the page this many before its own is read. */
 const NEAR = 2
 
 /** `recall`: false if nothing is to be loaded. */
@@ -82,7 +82,7 @@ export async function openKnownPages(
       )`.execute(db)
   }
 
-  // Of a scan that was killed, which may have noted records before they were found to be of an erased patient.
+  // Rows of a killed scan, which may have noted records before they were found to be of an erased patient.
   await forgetUnstored()
   await settle(null)
   const { rows: heads } = recall
@@ -109,10 +109,10 @@ export async function openKnownPages(
   }
 
   const firsts = new Map(heads.map(({ page, first }) => [page, first]))
-  /** Rows that were asked for together, by the pages among them that have not been read. */
+  /** Rows that were requested together, by each of their pages that has not been read yet. */
   const ahead = new Map<number, Promise<readonly KnownPage[]>>()
 
-  /** The rows that were asked for with that of `page`: its own, and those of the pages after it, which are read next. */
+  /** The row of `page` and those requested together with it. Requests it first, with those of the next pages, if needed. */
   function ask(page: number): Promise<readonly KnownPage[]> | undefined {
     if (firsts.has(page) && !ahead.has(page)) {
       const pages = Array.from({ length: TOGETHER }, (_, at) => page + at)
@@ -133,7 +133,7 @@ export async function openKnownPages(
       if (page === undefined) return []
       const rows = (await ask(page)) ?? []
       ahead.delete(page)
-      // Arrives while this page is being read.
+      // Its row arrives while this page is being read.
       ask(page + NEAR)
       const found = rows.filter((row) => row.page === page)
       return others.length === 0 ? found : [...found, ...(await rowsOf(others))]

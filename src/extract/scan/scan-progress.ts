@@ -1,10 +1,11 @@
 /**
- * How far a scan has come (intake_ops.scans), so that one that ended early is continued by the next run, or by the worker that
- * takes its slice over.
+ * How far a scan has come (intake_ops.scans), so that one that ended early is continued by the next run, or by the worker
+ * that takes its slice over.
  *
- * Invariant: on a kept page every record is stored as the page showed it: none is in conflict, dead-lettered, erased, without an id
- * or still to be fetched. So a page that is not read again has left nothing to do. Its ids prove as much as those of a page that this scan
- * has read (page.ts says when the list counts as the same), and a record that is gone since is found by the next scan.
+ * Invariant: on a kept page every record is stored as the page showed it: none is in conflict, dead-lettered, erased,
+ * without an id or still to be fetched. So a page that is not read again leaves nothing to do. Its ids prove as much as
+ * those of a page that this scan has read (page.ts says when the list counts as the same); a record that was deleted
+ * since then is found by the next scan.
  */
 import { sql } from 'kysely'
 import type { KeptPages, PageFacts } from '../../api/paging/pages.ts'
@@ -18,11 +19,11 @@ import type { SeenIds } from './seen-ids.ts'
 /** Progress is kept this often, or less often where it would take more than this share of the time. */
 const EVERY_MICROS = 2_000_000
 const SHARE = 1 / 20
-/** With so many ids it is kept in any case, for they are in memory until then. */
+/** Progress is kept at once when there are this many ids, which are in memory until then. */
 const MAX_IDS = 200_000
 /** A scan that was last kept longer ago is not continued. */
 const FRESH = sql`interval '1 hour'`
-/** With more dead letters than this, nothing is kept. */
+/** With this many dead letters or more, nothing is kept. */
 const MAX_DEAD_LETTERS = 10_000
 
 /** What a scan has found so far. */
@@ -145,9 +146,9 @@ export async function openScanProgress(
           const stored = pages.filter((page) => page.ids.every(isStored))
           for (const { facts } of pages) numbers.delete(facts.number)
           for (const { facts } of stored) numbers.add(facts.number)
-          // Pages that were read again, too.
+          // Includes kept pages that were read again.
           const read = pages.map(({ facts }) => facts.number)
-          // The scan before its pages, as an erasure deletes them: otherwise the two could deadlock.
+          // Writes the scan before its pages, the order in which an erasure deletes them: otherwise the two could deadlock.
           await sql`
             insert into intake_ops.scans (team_id, stream, request, started_at, began_at, newest, first_page, pages)
             values (${taken.teamId}, ${stream.name}, ${request}, ${startedAt}, ${seenIds.beganAt}::timestamptz, ${newest},

@@ -53,7 +53,7 @@ export interface ScanRequest {
   readonly satisfies?: (payload: JsonObject) => boolean
   /** Fetch every record that the list summarizes, whether its summary changed or not. */
   readonly everySummary?: boolean
-  /** Keep how far the scan has come; `continue`: from where one with the same request ended early. */
+  /** Keep how far the scan has come; `continue`: start where an earlier one with the same request ended early. */
   readonly progress?: 'continue' | 'begin'
   /** Note the entries of the list by their bytes, and recognize them unless `everySummary`; not for dated entries. */
   readonly known?: boolean

@@ -22,9 +22,9 @@ export interface SeenIds {
    * `updated_at` may hide a change, and is never one of them.
    */
   unchangedSummaries(place: Place, summaries: readonly Envelope[]): Promise<ReadonlySet<string>>
-  /** Keeps the noted summaries of records that are loaded, except those of the given ids, for later. */
+  /** Keeps the noted summaries of records that are loaded. Those of the given ids stay noted, for a later call. */
   keepSummaries(place: Place, except?: ReadonlySet<string>): Promise<void>
-  /** Adds the ids of kept pages (scan-progress.ts), without the pages that are read again. */
+  /** Adds the ids of the kept pages (scan-progress.ts), except the pages `without`, which are read again. */
   restore(place: Place, scan: { readonly beganAt: string }, without: readonly number[]): Promise<void>
   /** When the scan began, on the clock of the warehouse. */
   readonly beganAt: string

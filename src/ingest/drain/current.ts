@@ -161,7 +161,7 @@ async function currentBeyond(
   return new Map(rows.map((row) => [keyOf(row), row.rest]))
 }
 
-/** Pending events of a record beyond those of the batch that a look-up reads; a record with more is rare. */
+/** How many pending events of a record a look-up reads beyond those of the batch; few records have more. */
 const FURTHER = 20
 
 /**
@@ -169,8 +169,8 @@ const FURTHER = 20
  * Conflicts are found by the order of arrival, which loading a later event before them would lose. Only events of the
  * same team count: a batch may leave out any number of another team's.
  *
- * Looks up each record in the days of the batch: a search of all their earlier events would read the index entries of
- * those that were settled, which Postgres keeps while another session holds an old snapshot.
+ * Looks up each record from the oldest day of the batch on: a search for all earlier events would also read the index
+ * entries of settled ones, which Postgres keeps while another session has an old snapshot.
  */
 export async function overtaken(session: Session, rows: readonly InboxRow[]): Promise<ReadonlySet<string>> {
   const last = new Map(rows.map(({ teamId, seq }) => [teamId, seq]))
@@ -185,7 +185,7 @@ export async function overtaken(session: Session, rows: readonly InboxRow[]): Pr
   const records = [...counts.values()].filter(({ row }) => row.source !== null && row.recordId !== null)
   const { rows: found } = await session.client.query<{ key: string; passed: boolean }>({
     name: 'drain overtaken',
-    // All events of the batch are pending and locked, so that more than these are others.
+    // All events of the batch are pending and locked, so a greater count includes others.
     text: `
       select format('%s/%s/%s', record.team_id, record.source, record.id) as key, pending.earlier > record.own as passed
       from unnest($1::smallint[], $2::text[], $3::text[], $4::int[], $5::bigint[]) as record (team_id, source, id, own, last)
@@ -222,7 +222,7 @@ export async function overtaken(session: Session, rows: readonly InboxRow[]): Pr
   return await overtakenOfMany(session, rows)
 }
 
-/** The same for records with any number of pending events, in the order of storing. */
+/** The same for records with any number of pending events: reads all events of the teams up to the last of the batch. */
 async function overtakenOfMany(session: Session, rows: readonly InboxRow[]): Promise<ReadonlySet<string>> {
   const { rows: found } = await session.client.query<{ key: string }>({
     name: 'drain overtaken of many',

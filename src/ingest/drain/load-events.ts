@@ -112,7 +112,7 @@ interface BatchContext {
   readonly withoutErasures: ReadonlySet<number>
 }
 
-/** Writes the states of one stream that lose no value. Returns the records to fetch. */
+/** Writes the states of one stream that replace no value by null. Returns the records to fetch. */
 async function writeGroup(
   session: Session,
   { usual }: Loading,

@@ -63,7 +63,7 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
     const session = free.pop() ?? (await openSession({ ...sessionOptions, url: options.url }))
     try {
       const result = await work(session)
-      // A worker that lost its session closes its loaders while a slice may still load.
+      // A worker that lost its session closes its loaders, perhaps while a slice is still being loaded.
       if (isClosed) await session.close()
       else free.push(session)
       return result

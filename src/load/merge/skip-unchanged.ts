@@ -52,9 +52,9 @@ function after(before: Instant, envelope: Envelope): Envelope {
 }
 
 /**
- * Of `incoming`, looked up by key, as the stored record is: for a join the planner might read all pending events, or the
- * whole stream. In one snapshot, an event is pending or its result is stored. Events without a record id do not count: the
- * ingester reads ids as the drain does, so the drain will find none either.
+ * Looks up each row of `incoming` by key, as the stored record is looked up: for a join the planner might read all pending
+ * events, or the whole stream. One statement reads both, and in its snapshot an event is pending or its result is stored.
+ * Events without a record id do not count: the ingester reads ids as the drain does, so the drain will find none either.
  */
 const PENDING = `
   left join lateral (

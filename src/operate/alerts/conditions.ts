@@ -23,7 +23,7 @@ export interface Limits {
 }
 
 export interface ConditionOptions extends Limits {
-  /** Other teams of the warehouse are ignored, but for causes of all teams. */
+  /** Other teams of the warehouse are ignored, except for the causes in OF_ALL_TEAMS. */
   readonly teams: readonly string[]
   readonly webhookChecks: WebhookChecks
   /** Judges every cause, not only the inbox. */
@@ -152,7 +152,7 @@ async function readQuestions(db: Kysely<Warehouse>): Promise<readonly Condition[
   })
 }
 
-/** Without any worker after a minute, in which one may start again. */
+/** Raises nothing in the first minute, in which a worker may start again. */
 async function readWaiting(db: Kysely<Warehouse>): Promise<readonly Condition[]> {
   return (await readWaitingSlices(db)).flatMap(({ team, run_id, slices, seconds, workers }) => {
     if (seconds < 60) return []

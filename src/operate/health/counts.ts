@@ -4,7 +4,7 @@
  *
  * Invariant: summing up changes no sum and no newest time, and a reader sees the rows before or the one after. Only rows
  * that are committed are summed up; writers append others meanwhile, and wait for nothing. One session sums up at a time:
- * what another looked up could be of before a change whose row is summed up here.
+ * otherwise it could store a time that it looked up before a change whose row another session has summed up.
  */
 import { type Kysely, sql } from 'kysely'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
@@ -15,10 +15,10 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 /** Rows of a team and stream from which summing up pays. */
 const MANY_CHANGES = 500
 
-/** Of rows of a team and stream: true if what was newest may be gone, so that the newest has to be looked up. */
+/** Of the rows of a team and stream: true if the newest may be gone, and has to be looked up. */
 export const isNewestGone = sql`coalesce(max(gone) >= max(newest), max(gone) is not null)`
 
-/** `db`: one connection. `teams`: of these only, by name; null: of all. */
+/** `db`: a single connection. `teams`: only for these, by name; null: for all. */
 export async function sumUpCounts(
   db: Kysely<Warehouse>,
   teams: readonly string[] | null = null,
@@ -68,7 +68,7 @@ async function sumUpTimes(db: Kysely<Warehouse>, teams: readonly string[] | null
     order by 1, 2`.execute(db)
   for (const { team_id, stream: name } of rows) {
     const stream = ALL_STREAMS.find((each) => each.name === name)
-    // Of a newer version.
+    // A stream of a newer version of intake-sync.
     if (stream === undefined) continue
     const own = sql.raw(ownTimeOf(stream))
     const table = sql`from ${sql.table(`intake.${stream.table}`)} where team_id = ${team_id}`

@@ -106,7 +106,7 @@ export interface ShownSlice {
   readonly takeovers: number
   /** How far it is, as last stored; null before the first second. */
   readonly phase: string | null
-  /** Requests of a stream that was settled sooner; null of one that failed. */
+  /** The same; the number of requests if the stream was settled before that, null if it failed or was interrupted. */
   readonly pages: number | null
   readonly fetched: number | null
   readonly expected: number | null
@@ -140,17 +140,17 @@ export interface Eta {
   /** Streams that workers read now, and how many workers. */
   readonly slices_claimed: number
   readonly workers: number
-  /** Of the streams that are being read; expected is null where nothing foretells it for one of them. */
+  /** Of the streams that are being read; `expected_pages` is null if it is unknown for one of them. */
   readonly pages: number
   readonly expected_pages: number | null
-  /** Per second, of all workers together; null where none reads, or before the first page. */
+  /** Pages per second of all workers together; null if none reads, or before the first page. */
   readonly rate: number | null
-  /** Streams that remain, have no count, and are like none that is done. */
+  /** Remaining streams that have no count, and that the run has not read for another team either. */
   readonly slices_unknown: number
   readonly seconds_left: number | null
 }
 
-/** A worker that was silent for longer reads no more. */
+/** A worker that was silent for this long counts as gone. */
 const SILENT_SECONDS = 60
 
 /** Null for a run without slices. A stream without a count is taken to be as long as those of other teams in this run. */
@@ -168,7 +168,7 @@ export function etaOf(all: readonly ShownSlice[]): Eta | null {
   const pages = sum(read.map(pagesOf))
   const rate = pages > 0 && seconds > 0 && inHand.length > 0 ? (pages / seconds) * inHand.length : null
   const remaining = (slice: ShownSlice) => Math.max(0, (lengths.get(slice) ?? 0) - pagesOf(slice))
-  // The rest of one stream has one reader, however many workers there are.
+  // The rest of a stream is read by one worker, however many there are.
   const longest = inHand.map((slice) => {
     const own = pagesOf(slice)
     return own > 0 ? (remaining(slice) * slice.seconds!) / own : 0
@@ -193,12 +193,12 @@ function isInHand({ state, silent_seconds }: ShownSlice): boolean {
   return state === 'claimed' && silent_seconds !== null && silent_seconds < SILENT_SECONDS
 }
 
-/** Read so far; what a worker read that lost the slice is read again. */
+/** Read so far; none while no worker has the slice, though the next one may continue its scan. */
 function pagesOf(slice: ShownSlice): number {
   return slice.state === 'done' || isInHand(slice) ? (slice.pages ?? 0) : 0
 }
 
-/** Pages of a stream that is not settled; null where nothing foretells them. */
+/** All pages of a stream that is not settled; null if their number cannot be estimated. */
 function lengthOf(slice: ShownSlice, done: readonly ShownSlice[]): number | null {
   const { phase, fetched, expected } = slice
   const pages = pagesOf(slice)

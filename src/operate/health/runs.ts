@@ -95,26 +95,26 @@ function killed(run: Run): Run {
   }
 }
 
-/** A team whose slices of planned runs no worker executes. */
+/** A team with slices of planned runs that no worker executes. */
 export interface WaitingSlices {
   readonly team: string
   /** The oldest of its runs that wait. */
   readonly run_id: number
-  /** Not settled. */
+  /** Slices that are not settled. */
   readonly slices: number
   /** Since a worker last claimed or settled one of them, or they were planned. */
   readonly seconds: number
-  /** Processes that execute slices, of this team or others. */
+  /** Workers that are running, for this team or others. */
   readonly workers: number
 }
 
-/** As long as a slice may wait for a worker while workers run. */
+/** How long a slice may wait for a worker while workers run. */
 const WAIT_SECONDS = 300
 
 /**
- * Teams wait if no worker runs; or if nothing of theirs was claimed or settled for five minutes, nor anything else of the
- * run. Where others go on, they wait if one of these was served twice meanwhile: claims take turns, so no worker knows
- * the team, or none that knows it is free. The end of a run concerns all of its teams.
+ * A team waits if no worker runs; or if no slice of its own was claimed or settled for five minutes, and none of another
+ * team in the run either. Where other teams go on, it waits if one of them was served twice meanwhile: claims take turns,
+ * so no worker knows the team, or none that knows it is free. The slice that closes a run counts for all of its teams.
  */
 export async function readWaitingSlices(db: Kysely<Warehouse>): Promise<readonly WaitingSlices[]> {
   const { rows } = await sql<WaitingSlices>`

@@ -62,7 +62,7 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
   }
   try {
     await sumUpCounts(db, teams)
-    // Their ids would stay for as long as the stream is not read.
+    // Otherwise their ids would stay until the stream is read again.
     const old = sql`select ctid from intake_ops.scans where kept_at < now() - interval '1 day' for update skip locked`
     await sql`delete from intake_ops.scans where ctid = any(array(${old}))`.execute(db)
     if (historyDays !== null) await all('history', () => pruneHistory(db, daysBefore(now, historyDays)))

@@ -32,7 +32,7 @@ export interface ScheduleOptions {
   readonly logger: Logger
 }
 
-/** `run`: the last of them, once; `skip`: none. */
+/** `run`: the last of the missed times is run, once; `skip`: none is. */
 export type MissedTimes = 'run' | 'skip'
 
 export interface Schedule extends AsyncDisposable {
@@ -46,7 +46,7 @@ const PAUSES_MS = [1_000, 10_000, 60_000] as const
 
 /** A busy process may start a tick this late; after that the tick is missed. */
 const LATE_MS = 600_000
-/** Between two looks for missed times. */
+/** The pause between two looks for missed times. */
 const LOOK_MS = 60_000
 
 export function openSchedule(options: ScheduleOptions): Schedule {
@@ -83,7 +83,7 @@ export function openSchedule(options: ScheduleOptions): Schedule {
   const { hour: hours, minute: minutes } = parse(expression)
   const times = { hours, minutes, matches: (time: Date) => task.match(time) }
   const notifier = openNotifier(clock)
-  /** As the timers of the process noticed; its clock may stand still while the machine sleeps. */
+  /** The last time that the timers reported as missed; the process's clock may stand still while the machine sleeps. */
   let noticed: Date | undefined
   task.on('execution:missed', ({ date }) => {
     noticed = new Date(date)
@@ -204,7 +204,7 @@ async function lastTaken({
   })
 }
 
-/** Retention of ticks, but for the newest of each team: longer than the clocks of two processes can differ. */
+/** Retention of ticks, except the newest of each team: longer than the clocks of two processes can differ. */
 const KEPT = '30 days'
 const LIMIT_MS = 10_000
 

@@ -107,7 +107,7 @@ describe('columns of a question', () => {
     )
   }
 
-  it('that stops repeating stay one array; one that begins to repeat or changes its type gets another, once', () => {
+  it('stay one array when it stops repeating; when it begins to repeat or changes its type, one is added, once', () => {
     expect(columnsAfter(['text', true], ['text', false])).toEqual(['1 medicine text[]'])
     const grown = ['1 medicine text', '2 medicine_all text[]']
     expect(columnsAfter(['text', false], ['text', true])).toEqual(grown)
@@ -350,7 +350,7 @@ describe('the view of a form', () => {
     ).toEqual([{ weight_kg: '80', weight_kg_all: [80, 81], before: 'x' }])
   })
 
-  it('gets them too after a replay, after a write during a read, and after a restore on a server that counts anew', async () => {
+  it('gets such questions too after a replay, a write during a search, and a restore on a server whose transaction ids are lower', async () => {
     const known = 'select form_id, question_id from intake_raw.answered_questions order by 1, 2'
     const before = await rows(known)
     const follow = async () => {

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { emptyDivision, withModel } from '../../../src/api/budget/division.ts'
 
-test('the learned limit is kept while another one is configured, for those who stay when that process leaves', () => {
+test('the learned limit is kept while a process has another one configured, for the processes that stay when it leaves', () => {
   const limit = (count: number) =>
     ({ ...{ count, window: 60_000_000, margin: 0 } }) as Parameters<typeof withModel>[1]
   const learned = withModel(emptyDivision(), limit(50), false, 0)

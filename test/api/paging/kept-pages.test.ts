@@ -1,4 +1,4 @@
-/** A scan that ended early is continued: kept pages are not requested again, unless the list is another than it was. */
+/** A scan that ended early is continued: kept pages are not requested again, unless the list has changed. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Answer } from '../../../src/api/http/answer.ts'
@@ -65,7 +65,7 @@ const keptOf = ({ facts }: Read, numbers: readonly number[]): KeptPages => ({
   pages: new Map(numbers.flatMap((each) => (facts.has(each) ? [[each, facts.get(each)!]] : []))),
 })
 
-test('a list that is as it was ends as if it were read at once, and each kept page but the first and the last is requested once in all', async () => {
+test('a list that has not changed ends as if it were read at once, and of the kept pages only the first and the last are requested again', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 7, max: 60 }),
@@ -83,7 +83,7 @@ test('a list that is as it was ends as if it were read at once, and each kept pa
           ...{ resumed: true, outcome: whole.outcome, error: null, requested: wanted },
         })
         expect([...rest.yielded].sort((a, b) => a - b)).toEqual(wanted)
-        // What decides is read first.
+        // The two pages that decide are read first.
         expect(rest.yielded.slice(0, 2)).toEqual([1, last])
       },
     ),
@@ -118,7 +118,7 @@ test('a list that is followed link by link is read from its beginning', async ()
   expect(again.requested).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
 })
 
-test('kept pages are neither used nor given up where the service fails before that is known', async () => {
+test('kept pages are neither used nor given up if the service fails before it is known whether the list has changed', async () => {
   const kept = keptOf(await read(listOf(30)), [1, 2, 3, 4])
   const first = await read(listOf(30), { kept, fails: 1 })
   expect(first).toMatchObject({ resumed: null, requested: [1], error: { message: 'no answer' } })
@@ -126,7 +126,7 @@ test('kept pages are neither used nor given up where the service fails before th
   expect(last).toMatchObject({ resumed: null, requested: [1, 4], error: { message: 'no answer' } })
 })
 
-test('a scan without kept pages continues none', async () => {
+test('a scan without kept pages does not count as continued', async () => {
   expect((await read(listOf(30))).resumed).toBeNull()
 })
 

@@ -200,7 +200,7 @@ describe('a query', () => {
     ])
   })
 
-  it('Parquet has times and days before and after 1970, whatever digits their fraction has, and null for what it cannot hold', async () => {
+  it('Parquet has times and days before and after 1970, however many digits their fraction has, and null for those it cannot store', async () => {
     const times = [
       ["'2026-02-28 23:00:00.5+00'", "'1969-12-31'", 1772319600500000n, '1969-12-31'],
       ["'1969-12-31 23:59:59.25+00'", "'0001-01-01'", -750000n, '0001-01-01'],

@@ -102,7 +102,7 @@ test('of a changed list, only changed and new entries are parsed, wherever the o
   expect(await night()).toEqual({ ...quiet, unchanged: 39 })
 })
 
-test('what is known of four pages is asked for together, each page once', async () => {
+test('what is known of four pages is read by one query, each page once', async () => {
   rig.service.records.patients = people(120).map((each, at) => ({ ...each, id: `q${at}` }))
   await night()
   run += 1
@@ -211,7 +211,7 @@ test('of an erased patient no id and no hash is kept, though the list still cont
   expect(await ids()).toEqual(people(12).flatMap(({ id }) => (id === 'p05' ? [] : id)))
 })
 
-test('nor where a scan was killed after it had noted a record, and before it found that this is of an erased patient', async () => {
+test('of an erased patient no id is kept either if a scan was killed after it had noted the record, before it found the erasure', async () => {
   rig.service.records.patients = people(12)
   await night()
   await rig.rows(`delete from intake_raw.records where id = 'p05'`)

@@ -1,4 +1,4 @@
-/** A scan that ended early is continued where it was, and what its tables and deletes become is what one scan would have made. */
+/** A scan that ended early is continued where it was, and leaves the tables and deletes that one whole scan leaves. */
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -150,7 +150,7 @@ test('one that ends early again and again reads no page twice but the first and 
   expect(await stored()).toHaveLength(200)
 })
 
-test('records that are gone are deleted after it, though they were on no page that was read again', async () => {
+test('records that are gone are deleted after a continued scan, though they were on no page that was read again', async () => {
   rig.service.records.patients = people(200)
   await rig.hold('patients', [person('gone'), ...people(5)], ago(7_200))
   await beginScan(8)
@@ -160,7 +160,7 @@ test('records that are gone are deleted after it, though they were on no page th
   expect((await stored()).filter(({ deleted }) => deleted)).toMatchObject([{ id: 'gone' }])
 })
 
-test('one that ends early again, before it is known whether it goes on, changes nothing of what the first had found', async () => {
+test('a scan that ends early before it is known whether it continues another changes nothing of what that one had found', async () => {
   rig.service.records.patients = people(200)
   await beginScan(8)
   const scan = () => rig.rows('select started_at, began_at, newest, pages from intake_ops.scans')
@@ -169,7 +169,7 @@ test('one that ends early again, before it is known whether it goes on, changes 
   expect(await scan()).toEqual(found)
 })
 
-test('an erasure that removes a scan while it is kept and the scan wait for each other in one order', async () => {
+test('a scan that stores its progress and an erasure that removes it lock rows in the same order', async () => {
   rig.service.records.patients = people(200)
   await beginScan(8)
   await using eraser = await openSession({ url: rig.url, purpose: 'test' })

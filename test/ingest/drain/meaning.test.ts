@@ -421,7 +421,7 @@ test('a summary of a record is not loaded, its record is fetched', async () => {
   expect(await scene.rows('select 1 from intake_raw.records')).toEqual([])
 })
 
-test('a packet response whose event has no timestamp, and a stamp in the future, is superseded by the next event', async () => {
+test('a packet response with a stamp in the future, whose event has no timestamp, is superseded by the next event', async () => {
   const data = { packet: { id: 'k' }, is_submitted: false, responses: ['m1'] }
   const event = { source: 'packet_response', event_type: 'updated' }
   const stamp = '2026-01-02T12:00:00Z'
@@ -457,7 +457,7 @@ test('a partial packet response is loaded if none is stored, and dead-lettered i
   expect(await deadLetters()).toMatchObject([
     { stream: 'packet_responses', record_id: 'k1', reason: expect.stringContaining('lacks values') },
   ])
-  // Two events drained at once give what they give one after the other.
+  // Two events have the same result when they are drained at once as one after the other.
   const other = { ...whole, id: 'k2', form_index: 4 }
   await scene.store([packetEvent(4, other), packetEvent(5, { id: 'k2', is_submitted: true })])
   await scene.drain()

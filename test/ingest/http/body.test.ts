@@ -1,4 +1,4 @@
-/** Reading bodies, on a clock of the test: which are slow, and which are not. */
+/** Which bodies count as slow, on a clock that the test moves. */
 import type { IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
@@ -76,7 +76,7 @@ test('a body is slow below the least rate after the time of grace, and not at it
   expect(String(at.result)).toBe(`${'x'.repeat(100)}y`)
 })
 
-test('a slow body ends also after a time in which none arrived', async () => {
+test('a slow body also ends if none had arrived for a time before it', async () => {
   const { begin, pass, isAsleep } = open()
   for (let time = 0; time < 3; time++) {
     const slow = await begin('x')
@@ -86,7 +86,7 @@ test('a slow body ends also after a time in which none arrived', async () => {
   }
 })
 
-test('after a pause of the process itself a body has another look’s time', async () => {
+test('after a pause of the process itself a body has until the next look', async () => {
   const { begin, pass } = open()
   const paused = await begin('x')
   await pass(5_000)

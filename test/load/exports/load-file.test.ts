@@ -126,7 +126,7 @@ describe('loading', () => {
     expect([await cells(), await files(), await count('intake.export_rows')]).toEqual(before)
   })
 
-  test('of several chunks without its erased rows keeps all other bytes, and nothing else', async () => {
+  test('a file of several chunks without its erased rows keeps all other bytes, and nothing else', async () => {
     const erasures = await hashesOf(rig.session.db, rig.teamId)
     await noteErased(rig.session.db, erasures, 'gone', [{ stream: 'patients', id: 'gone' }])
     const long = 'x'.repeat(700_000)

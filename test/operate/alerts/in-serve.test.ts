@@ -35,7 +35,7 @@ it('a backfill from cron, without serve, posts once that it failed, and that the
   expect(posts[0]!.document.text.split('\n')).toHaveLength(1)
   expect(`${failed.stderr}${posts[0]!.body}`).not.toContain('not the secret')
   posted()
-  // Of what has happened since, a dry run neither posts nor stores anything.
+  // A dry run neither posts nor stores anything about what has happened since.
   await scene.query(
     `insert into intake_ops.runs (kind, status, options, finished_at)
      values ('replay', 'failed', '{"teams":["default"]}', now())`,

@@ -111,7 +111,7 @@ test.each([
   },
 )
 
-test('a time that was ahead is the newest as soon as it is not', async () => {
+test('a time too far ahead of the clock counts as soon as it no longer is', async () => {
   const { client } = session
   await client.query('truncate intake.patients')
   await client.query(
@@ -148,7 +148,7 @@ test.each(SHOWN.map(({ name, table }) => ({ name, table })))('$name keeps them',
   await expectExact('deleted')
 })
 
-test('after a backfill, an erasure, a repair, a replay and expired rows', async () => {
+test('they are exact after a backfill, an erasure, a repair, a replay and the removal of expired rows', async () => {
   await using scene = await openScene({ patients: 25, responses: 20 })
   await using own = await openSession({ url: scene.url, purpose: 'scene' })
   const steps: Readonly<Record<string, () => Promise<unknown>>> = {
@@ -188,7 +188,7 @@ test('after a backfill, an erasure, a repair, a replay and expired rows', async 
 
 const RAW = '(team_id, stream, id, version, observed_at, deleted, hash, origin)'
 
-test('the newest version is exact if its record goes while that of the next newest is being removed and counts are summed up', async () => {
+test('the newest version is exact if its record is removed, and counts are summed up, while the next newest is being removed', async () => {
   const { client } = session
   await client.query('truncate intake_raw.records')
   for (const day of [1, 2, 3])

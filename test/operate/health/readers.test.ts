@@ -1,4 +1,4 @@
-/** Who only looks at the warehouse reads what changed or what is kept, and no table of records. */
+/** Commands, metrics and views that only look read changes and kept figures, and no table of records. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { refreshAnalytics } from '../../../src/analytics/refresh.ts'
 import { readOverview } from '../../../src/console/pages/overview.ts'

@@ -62,8 +62,8 @@ const done = (stream: string) => slice({ stream, state: 'done', pages: 10, fetch
 const claimed = (owner: string, over: Partial<ShownSlice>) =>
   slice({ state: 'claimed', owner, silent_seconds: 0, phase: 'fetch', seconds: 20, ...over })
 
-describe('the time that a run of workers still takes', () => {
-  it('follows from the pages that remain, of what is read and what is not begun, and the rate of all workers', () => {
+describe('the time that a run of workers still needs', () => {
+  it('follows from the pages that remain, of streams that are read or not begun, and the rate of all workers', () => {
     // 10 of 40 pages, and 10 of 20, in 20 seconds each; 10 more as the stream of the other team had.
     const slices = [
       done('forms'),
@@ -81,19 +81,19 @@ describe('the time that a run of workers still takes', () => {
     expect(etaOf([...slices, ...more])!.seconds_left).toBe(140)
   })
 
-  it('is unknown where a stream has no count and none like it is done, or where nobody reads', () => {
+  it('is unknown if a stream has no count and no team has read the same one, or if no worker reads', () => {
     const unknown = [done('forms'), claimed('one', { pages: 5, fetched: 500 }), close]
     expect(etaOf(unknown)).toMatchObject({ slices_unknown: 1, expected_pages: null, seconds_left: null })
     expect(etaOf([...unknown, done('patients')])).toMatchObject({ expected_pages: 10, seconds_left: 20 })
     expect(etaOf([done('forms'), slice({ stream: 'forms' }), close])).toMatchObject({
       ...{ slices_left: 1, rate: null, slices_unknown: 0, seconds_left: null },
     })
-    // Its worker is gone: what that read does not count.
+    // Its worker is gone: the pages that it read do not count.
     const gone = claimed('one', { stream: 'forms', pages: 9, silent_seconds: 70 })
     expect(etaOf([done('forms'), gone, close])).toMatchObject({ slices_claimed: 0, workers: 0, rate: null })
   })
 
-  it('is none for lists that are read, and for a run that only has to end', () => {
+  it('is zero if all lists are read to their end, and if the run only has to be closed', () => {
     const merging = claimed('one', { phase: 'merge', pages: 7, fetched: 700 })
     expect(etaOf([merging, close])).toMatchObject({ slices_left: 1, expected_pages: 7, seconds_left: 0 })
     expect(etaOf([done('forms'), close])).toMatchObject({ slices_left: 0, seconds_left: 0 })

@@ -173,7 +173,7 @@ describe('a warehouse', () => {
     await team.listed('came', 'c-1', 200, '1 hour')
     await team.listed('to another receiver', 'c-9', 200, '1 hour')
     await team.listed('before our time', 'c-1', 200, '25 days')
-    // Its first attempt announced a retry that is past by now; the second announced another.
+    // The retry that its first attempt announced is past; the second attempt announced another.
     await team.listed('tried again soon', 'c-1', 500, '2 hours', '-1 hour')
     await team.listed('tried again soon', 'c-1', 500, '1 hour', '10 minutes')
     await team.listed(null, 'c-1', 200, '1 hour')
@@ -343,7 +343,7 @@ describe('a warehouse', () => {
       verdict: 'silent',
       reason: expect.stringMatching(/found 6 changes that no event reported/),
     })
-    // One that was created since then could not have reported all of them.
+    // A configuration that was created since then could not have reported all of them.
     await team.run("update intake.webhook_configs set created_at = now() - interval '2 hours'")
     expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
     await team.run("update intake.webhook_configs set created_at = now() - interval '20 days'")

@@ -55,7 +55,7 @@ async function plan(...teams: readonly string[]): Promise<number> {
   )
 }
 
-/** So much time passes. */
+/** Lets this much time pass. */
 const pass = (minutes: number) =>
   query(
     warehouse.url,

@@ -1,4 +1,4 @@
-/** Scheduled times that no process took: skipped, or run once by one process, when it starts or comes back. */
+/** Scheduled times that no process took: skipped, or run once, by one process that starts or comes back. */
 import pino from 'pino'
 import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
@@ -134,7 +134,7 @@ describe('scheduled times that no process took', () => {
     expect(runs.filter((run) => run === 'run north')).toHaveLength(2)
   })
 
-  it('are run when the warehouse accepts them again, and a failure is reported once', async () => {
+  it('are run once the warehouse accepts them again, and a failure is reported only once', async () => {
     await using scene = await openScene(new Date(at(2).getTime() + HOUR / 2))
     const { url, open, time, runs, said, resting, taken } = scene
     const count = (text: string) => said.filter(({ msg }) => msg.startsWith(text)).length

@@ -53,7 +53,7 @@ it('a team whose run is still going is skipped and named; others, finished or fi
   expect(stopped).toBe(1)
 })
 
-it('of many processes that claim a scheduled time one gets it, for each team; old claims are removed but for the newest', async () => {
+it('of many processes that claim a scheduled time one gets it, for each team; old claims are removed, except the newest', async () => {
   await using warehouse = await openWarehouse()
   await query(
     warehouse.url,
