@@ -16,7 +16,7 @@ comment on table intake_ops.scans is 'Scans of lists that have not ended, or end
 comment on column intake_ops.scans.team_id is 'The team (intake.teams).';
 comment on column intake_ops.scans.stream is 'The stream.';
 comment on column intake_ops.scans.request is 'What the scan requests; only a scan that requests the same continues it.';
-comment on column intake_ops.scans.started_at is 'When the scan began, at the latest, on the service''s clock.';
+comment on column intake_ops.scans.started_at is 'A time not after the beginning of the scan, on the service''s clock.';
 comment on column intake_ops.scans.began_at is 'When the scan began, on the clock of the warehouse.';
 comment on column intake_ops.scans.newest is 'Latest date of the records seen, for streams with a date filter.';
 comment on column intake_ops.scans.first_page is 'Facts about the first page; if they change, the scan begins again.';
