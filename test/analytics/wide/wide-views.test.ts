@@ -358,7 +358,9 @@ describe('the view of a form', () => {
       await run('backfill')
       return await rows(known)
     }
-    expect(await follow()).toEqual([])
+    // Open transactions of other databases of the server have changes read once more.
+    const followsNone = () => expect.poll(follow, { timeout: 60_000 }).toEqual([])
+    await followsNone()
     await rows(`update intake.response_answers set value_text = 'wrong'`)
     await run('replay')
     expect(await follow()).toEqual(before)
@@ -366,7 +368,7 @@ describe('the view of a form', () => {
     try {
       await writer.query('begin')
       await writer.query(`update intake_raw.records set change_seq = default where stream = 'responses'`)
-      expect(await follow()).toEqual([])
+      await followsNone()
       await writer.query('commit')
     } finally {
       await writer.end()
