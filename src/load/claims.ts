@@ -113,19 +113,25 @@ export async function claimSlices(
           select from intake_ops.slices other
           where other.run_id = slice.run_id and other.team_id is not null and other.state in ('pending', 'claimed'))
         union all
-        select own.slice_id, coalesce(busy.claimed, 0) + own.place, (
-          select max(past.claimed_at) from intake_ops.slices past where past.team_id = team.team_id)
-        from intake.teams team
-        left join busy using (team_id)
+        select own.slice_id, turn.claimed + own.place, turn.claimed_before
+        from (
+          select team.team_id, coalesce(busy.claimed, 0) as claimed, (
+            select max(past.claimed_at) from intake_ops.slices past where past.team_id = team.team_id) as claimed_before
+          from intake.teams team left join busy using (team_id)
+          where team.name = any (${teams}::text[]) and coalesce(busy.claimed, 0) < ${CLAIMED_PER_TEAM} and exists (
+            select from intake_ops.slices slice
+            where slice.team_id = team.team_id and ${isOpen} and slice.stream = any (${streams}::text[]))
+          order by claimed, claimed_before nulls first, team.team_id limit ${most}
+        ) as turn
         cross join lateral (
           select first.slice_id, row_number() over (order by first.slice_id) as place
           from (
             select slice.slice_id from intake_ops.slices slice
-            where slice.team_id = team.team_id and ${isOpen} and slice.stream = any (${streams}::text[])
+            where slice.team_id = turn.team_id and ${isOpen} and slice.stream = any (${streams}::text[])
             order by slice.slice_id limit ${CLAIMED_PER_TEAM}
           ) as first
         ) as own
-        where team.name = any (${teams}::text[]) and coalesce(busy.claimed, 0) + own.place <= ${CLAIMED_PER_TEAM}
+        where turn.claimed + own.place <= ${CLAIMED_PER_TEAM}
       ), chosen as (
         select slice.* from intake_ops.slices slice
         where slice.slice_id in (

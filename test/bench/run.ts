@@ -12,6 +12,7 @@ import { table } from '../../src/commands/printable.ts'
 import { type Plot, plotSvg } from '../support/plot.ts'
 import { fileToWrite, readWords, someOf } from '../support/words.ts'
 import { benchAnalytics } from './analytics.ts'
+import { benchClaims } from './claims.ts'
 import { benchConsole } from './console.ts'
 import { benchDays } from './days.ts'
 import { benchDrain } from './drain.ts'
@@ -99,9 +100,10 @@ const sections: readonly Section[] = [
   withWarehouse('peers', (warehouse) => benchPeers(warehouse, quick ? 20_000 : 100_000)),
   withWarehouse('mixture', (warehouse) => benchMixture(warehouse, quick ? 10_000 : 60_000)),
   withWarehouse('teams', (warehouse) => benchTeams(warehouse, quick ? 600 : 2_000)),
-  withWarehouse('workers', (warehouse) =>
-    benchWorkers(warehouse, { teams: quick ? 6 : 24, records: 10_000 }),
-  ),
+  withWarehouse('workers', async (warehouse) => [
+    ...(await benchClaims(warehouse, 200)),
+    ...(await benchWorkers(warehouse, { teams: quick ? 6 : 24, records: 10_000 })),
+  ]),
   withWarehouse('ingest', (warehouse) => benchIngest(warehouse, quick ? 10_000 : 30_000)),
   withWarehouse('days', (warehouse) =>
     benchDays(
