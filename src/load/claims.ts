@@ -98,16 +98,15 @@ export async function claimSlices(
   db: Kysely<Warehouse>,
   { owner, teams, streams, most }: Claiming,
 ): Promise<readonly ClaimedSlice[]> {
-  // Whoever has nothing to claim delays nobody who has.
+  // Whoever has nothing to claim delays nobody.
   const pending = await sql`select from intake_ops.slices where state = 'pending' limit 1`.execute(db)
   if (pending.rows.length === 0) return []
   const isOpen = sql`slice.state = 'pending' and (slice.spec ->> 'version')::int <= ${SPEC_VERSION}`
+  const canClaim = sql`${isOpen} and slice.stream = any (${streams}::text[])`
   const { rows } = await db.transaction().execute(async (transaction) => {
     await lockAlone(transaction, 'claims', 'claims')
     return await sql<ClaimedRow>`
-      with busy as (
-        select team_id, count(*) as claimed from intake_ops.slices where state = 'claimed' group by team_id
-      ), next as (
+      with next as (
         select slice.slice_id, 0 as place, null as claimed_before from intake_ops.slices slice
         where slice.team_id is null and ${isOpen} and not exists (
           select from intake_ops.slices other
@@ -117,19 +116,17 @@ export async function claimSlices(
         from (
           select team.team_id, coalesce(busy.claimed, 0) as claimed, (
             select max(past.claimed_at) from intake_ops.slices past where past.team_id = team.team_id) as claimed_before
-          from intake.teams team left join busy using (team_id)
-          where team.name = any (${teams}::text[]) and coalesce(busy.claimed, 0) < ${CLAIMED_PER_TEAM} and exists (
-            select from intake_ops.slices slice
-            where slice.team_id = team.team_id and ${isOpen} and slice.stream = any (${streams}::text[]))
+          from intake.teams team left join (
+            select team_id, count(*) as claimed from intake_ops.slices where state = 'claimed' group by team_id
+          ) as busy using (team_id)
+          where team.name = any (${teams}::text[]) and coalesce(busy.claimed, 0) < ${CLAIMED_PER_TEAM}
+            and exists (select from intake_ops.slices slice where slice.team_id = team.team_id and ${canClaim})
           order by claimed, claimed_before nulls first, team.team_id limit ${most}
         ) as turn
         cross join lateral (
-          select first.slice_id, row_number() over (order by first.slice_id) as place
-          from (
-            select slice.slice_id from intake_ops.slices slice
-            where slice.team_id = turn.team_id and ${isOpen} and slice.stream = any (${streams}::text[])
-            order by slice.slice_id limit ${CLAIMED_PER_TEAM}
-          ) as first
+          select slice_id, row_number() over (order by slice_id) as place
+          from intake_ops.slices slice where slice.team_id = turn.team_id and ${canClaim}
+          order by slice_id limit ${CLAIMED_PER_TEAM}
         ) as own
         where turn.claimed + own.place <= ${CLAIMED_PER_TEAM}
       ), chosen as (
@@ -165,7 +162,7 @@ function claimedOf(row: ClaimedRow, owner: string): ClaimedSlice {
   return { kind: 'stream', ...claim, team: team!, stream, spec, taken }
 }
 
-/** Says that the worker executes its slices; returns those that it still has. */
+/** Says that the worker lives; returns the slices that it still has. */
 export async function beat(db: Kysely<Warehouse>, owner: string): Promise<ReadonlySet<string>> {
   const { rows } = await sql<{ slice_id: string }>`
     update intake_ops.slices set heartbeat_at = now() where owner = ${owner} and state = 'claimed'
@@ -203,9 +200,8 @@ export async function release(db: Kysely<Warehouse>, claimed: ClaimedSlice): Pro
 }
 
 /**
- * Takes the slices of workers that ended, or have not answered for long; a stopped worker's sessions are ended, which
- * frees the rows that it has locked. `judgeSilence` is false for a caller that Postgres itself has kept waiting: then all
- * workers are silent.
+ * Takes the slices of workers that ended, or have not answered for long, whose sessions are ended: that frees the rows that
+ * they locked. `judgeSilence` is false for a caller that Postgres itself has kept waiting: then all workers are silent.
  */
 export async function releaseLost(db: Kysely<Warehouse>, judgeSilence = true): Promise<number> {
   const isSilent = sql<boolean>`(
@@ -228,11 +224,7 @@ export async function releaseLost(db: Kysely<Warehouse>, judgeSilence = true): P
 }
 
 /** A checkpoint whose row a transaction has locked is left for the next time. */
-async function takeAway(
-  db: Kysely<Warehouse>,
-  which: RawBuilder<boolean>,
-  takeovers: 0 | 1,
-): Promise<number> {
+async function takeAway(db: Kysely<Warehouse>, which: RawBuilder<boolean>, takeovers: number) {
   const { rows } = await sql`
     with lost as (
       select slice_id, team_id, stream from intake_ops.slices where ${which} order by slice_id for update skip locked

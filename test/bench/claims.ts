@@ -21,7 +21,12 @@ export async function benchClaims(warehouse: BenchWarehouse, teams: number): Pro
   return [one, four].map(({ perSecond, settles, most, slices }) => ({
     ...{ what: `slices claimed and settled, ${WORKERS} sessions, ${most} at a time`, figure: perSecond },
     ...{ unit: 'slices/s', floorIs: 'settled only', floor: settles, ratio: perSecond / settles },
-    ...{ aim: `≥ ${AIM}/s`, met: perSecond >= AIM, peakBytes: null, notes: `${slices} slices of ${teams} teams` },
+    ...{
+      aim: `≥ ${AIM}/s`,
+      met: perSecond >= AIM,
+      peakBytes: null,
+      notes: `${slices} slices of ${teams} teams`,
+    },
   }))
 }
 
