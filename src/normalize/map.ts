@@ -36,7 +36,7 @@ export function mapRecord(stream: Stream, payload: JsonObject, earlier: readonly
   const children = stream.children.map((child) => child.rows(payload, problems))
   const drift: Drift[] = []
   const extra = unknownFields(stream, payload, drift)
-  for (const problem of problems.slice(earlier.length)) {
+  for (const problem of problems) {
     if (typeof problem.original !== 'string')
       drift.push({ path: withoutPositions(problem.path), type: typeOf(problem.original) })
   }

@@ -7,17 +7,14 @@
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 
 const NAMES: ReadonlySet<string> = new Set([
-  ...['id', 'uid', 'index', 'name', 'label', 'text', 'text_value', 'value', 'type', 'status', '*'],
+  ...['id', 'uid', 'name', 'label', 'text', 'text_value', 'value', 'type', 'status', '*'],
   ...ALL_STREAMS.flatMap(({ safeNames = [] }) => safeNames),
 ])
 
 const FREE_MAPS: ReadonlyMap<string, RegExp> = new Map(
   ALL_STREAMS.flatMap(({ freeMaps = {} }) => Object.entries(freeMaps)).map(([field, names]) => [
     field,
-    new RegExp(
-      `(^|\\.)${field}\\.${names.length === 0 ? '.*' : `(?:.*?(\\.(?:${names.join('|')}))?)`}$`,
-      's',
-    ),
+    new RegExp(`(^|\\.)${field}\\..*?(${names.map((name) => `\\.${name}`).join('|')}|)$`, 's'),
   ]),
 )
 
@@ -34,11 +31,7 @@ function withoutData(path: string): string {
     if (safe !== null) return safe
   }
   let ours = path
-  for (const [map, below] of FREE_MAPS) {
-    ours = ours.replace(below, (_, before: string, name?: string | number) => {
-      return `${before}${map}.*${typeof name === 'string' ? name : ''}`
-    })
-  }
+  for (const [map, below] of FREE_MAPS) ours = ours.replace(below, `$1${map}.*$2`)
   return withoutForeignNames(ours)
 }
 

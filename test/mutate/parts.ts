@@ -43,12 +43,13 @@ export const PARTS: readonly Part[] = [
       mirrored('core', ['json']),
       mirrored('core', ['canonical']),
       mirrored('core', ['envelope', 'time']),
+      mirrored('core', ['peers', 'raw-entries']),
     ],
   },
   {
     name: 'streams',
     groups: [
-      { mutate: ['src/streams/*.ts'], tests: OF_STREAMS },
+      { mutate: ['src/streams/*.ts', '!src/streams/diagram.ts'], tests: OF_STREAMS },
       { mutate: ['src/streams/parts/*.ts'], tests: OF_STREAMS },
     ],
   },
@@ -59,8 +60,10 @@ export const PARTS: readonly Part[] = [
         mutate: ['src/normalize/*.ts'],
         tests: [
           ...testsOf('normalize', [
+            'copied-lines',
             'copy-text',
             'lines',
+            'map',
             'read-record',
             'split-lines',
             'storable',
@@ -75,16 +78,21 @@ export const PARTS: readonly Part[] = [
     name: 'reading',
     groups: [
       {
-        mutate: filesOf('extract', ['slice-note', 'scan/window']),
-        tests: testsOf('extract', ['slice-note', 'scan/checkpoint', 'scan/window']),
+        mutate: filesOf('extract', ['slice-note', 'reading/window']),
+        tests: testsOf('extract', ['slice-note', 'scan/checkpoint', 'reading/window']),
       },
       {
         mutate: filesOf('load/exports', ['cell-text', 'export-text', 'file-problems', 'json-string']),
-        tests: testsOf('extract', ['exports-csv']),
+        tests: testsOf('extract', ['reading/csv']),
       },
     ],
   },
-  { name: 'config', groups: [{ mutate: ['src/config/*.ts'], tests: ['test/config/**/*.test.ts'] }] },
+  {
+    name: 'config',
+    groups: [
+      { mutate: ['src/config/*.ts'], tests: ['test/config/*.test.ts', 'test/operate/alerts/config.test.ts'] },
+    ],
+  },
   {
     name: 'api',
     groups: [

@@ -15,12 +15,13 @@ import { type Group, PARTS } from './parts.ts'
 const MIN_CAUGHT_PERCENT = 90
 const FOLDER = '.stryker'
 
-const USAGE = `npm run mutate -- [--part core,api] [--group N] [--files GLOBS] [--workers N] [--force]
+const USAGE = `npm run mutate -- [--part core,api] [--group N] [--files GLOBS] [--workers N] [--quick] [--force]
 
   --part NAMES  these parts alone: ${PARTS.map(({ name }) => name).join(', ')}
   --group N     this group of each part alone, counted from 1
   --files GLOBS these files of a single group alone, comma-separated
   --workers N   test processes at a time, 2 by default; 1 on a busy machine
+  --quick       without mutants of code that runs while a file is loaded: each of them needs a new process
   --force       tries every mutant again, whatever an earlier run found`
 
 const { values } = readWords(USAGE, {
@@ -28,6 +29,7 @@ const { values } = readWords(USAGE, {
   group: { type: 'string' },
   files: { type: 'string' },
   workers: { type: 'string' },
+  quick: { type: 'boolean' },
   force: { type: 'boolean' },
 })
 const names = PARTS.map(({ name }) => name)
@@ -82,6 +84,7 @@ async function mutate(group: Group, report: string) {
     incremental: true,
     incrementalFile: `${report}-earlier.json`,
     force: values.force === true,
+    ignoreStatic: values.quick === true,
     reporters: ['clear-text', 'progress-append-only', 'json'],
     clearTextReporter: { logTests: false, reportTests: false, allowColor: false },
     jsonReporter: { fileName: `${report}.json` },

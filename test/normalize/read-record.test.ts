@@ -68,6 +68,8 @@ describe('a record', () => {
     expect(counted.content!.hash).not.toBe(ahead.content!.hash)
     // Whatever the stream: the reason why the stamp does not count is part of every later content too.
     expect(envelopeOf('patients', json, { observedAt: at(1) }).content!.hash).toBe(ahead.content!.hash)
+    const other = json.replace('"p"', '"p","city":"Ulm"')
+    expect(envelopeOf('patients', other).content!.hash).not.toBe(ahead.content!.hash)
   })
 
   test('keeps its text as received where jsonb would write a number otherwise, and only then', () => {

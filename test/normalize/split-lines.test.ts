@@ -53,6 +53,11 @@ describe('the halves of a batch', () => {
     expect([second.count, second.tombstones, second.teamIds]).toEqual([3, 2, [1, 2]])
   })
 
+  test('name the teams of their own records alone', () => {
+    const [first, second] = splitLines(linesOf(responses, [response('a', 9), response('a', 10)]))
+    expect([first.teamIds, second.teamIds]).toEqual([[9], [10]])
+  })
+
   test('have each line of the batch once, in its order', () => {
     const [first, second] = splitLines(batch())
     const whole = tables(batch())

@@ -22,7 +22,7 @@ import {
   streamNamed,
   streamOfSource,
 } from '../../src/streams/catalogue.ts'
-import { stampsDecide } from '../../src/streams/stream.ts'
+import { isIdAlone, isPartial, ownTimeOf, stampsDecide } from '../../src/streams/stream.ts'
 
 const BACKFILLED = [
   ...['patients', 'forms', 'packets', 'documents', 'responses', 'messages', 'exports'],
@@ -105,6 +105,57 @@ test('only a stream without any fetch lets the stamps of records decide', () => 
 test('analysts see nothing of what describes the service and not its patients', () => {
   const hidden = ALL_STREAMS.filter(({ analysts }) => analysts === 'nothing').map(({ name }) => name)
   expect(hidden).toEqual(['webhook_configs', 'webhook_deliveries'])
+})
+
+test('analysts see each other stream in its views of the contract', () => {
+  const views = ALL_STREAMS.flatMap(({ name, analysts }) =>
+    analysts === 'nothing' || !('views' in analysts) ? [] : [[name, analysts.views] as const],
+  )
+  expect(Object.fromEntries(views)).toMatchObject({
+    patients: ['patients'],
+    forms: ['form_completion'],
+    packets: ['packet_progress'],
+    documents: [],
+    responses: ['responses', 'answers', 'matrix_answers'],
+    messages: ['message_outcomes'],
+    exports: ['export_answers'],
+    packet_responses: ['packet_progress'],
+  })
+})
+
+describe('a record that says less than the record fetched by id', () => {
+  test.each([
+    ['an id alone', { id: 'x' }, true],
+    ['either form of the id', { uid: 7, id: 'x' }, true],
+    ['no field at all', {}, true],
+    ['an id and a null', { id: 'x', name: null }, false],
+    ['a field without an id', { name: 'x' }, false],
+  ])('has %s: %3$s', (_, record, alone) => {
+    expect(isIdAlone(record)).toBe(alone)
+    // Whatever its stream declares: an id alone must not replace values.
+    if (alone) for (const stream of ALL_STREAMS) expect(isPartial(stream, record, 'v2.1')).toBe(true)
+  })
+
+  test.each([
+    ['patients', { id: 'p', first_name: null }, false],
+    ['forms', { id: 'f', name: 'Intake' }, true],
+    ['forms', { id: 'f', rows: [] }, false],
+    ['messages', { id: 'm', status: 'sent' }, true],
+    ['messages', { id: 'm', content: null }, false],
+  ] as const)('is, among %s, %j: %s', (name, record, partial) => {
+    expect(isPartial(streamNamed(name)!, record, 'v2.1')).toBe(partial)
+  })
+})
+
+test('the own time of a row is the later of its stamps, or its version where it has none', () => {
+  const times = Object.fromEntries(ALL_STREAMS.map((stream) => [stream.name, ownTimeOf(stream)]))
+  expect(times).toMatchObject({
+    patients: 'greatest(updated_at, created_at, _deleted_at)',
+    exports: 'greatest(created_at, _deleted_at)',
+    webhook_configs: 'greatest(created_at, _deleted_at)',
+    packet_responses: 'greatest(updated_at, created_at, _deleted_at)',
+  })
+  expect(ownTimeOf({ ...PERSONS, columns: [] })).toBe('_version')
 })
 
 test('the typed client requests the same paths', () => {

@@ -248,6 +248,14 @@ test.each([
   ['questions[3].text.Ann.id', 'questions[].text.*'],
   ['scheduled.status.Ann', 'scheduled.status.*'],
   ['unheard_of.Ann[0]', 'unheard_of.*'],
+  ['questions[3].na[3]me', 'questions[].*'],
+  ['status.value', 'status.value'],
+  ['delivery_status.name', 'delivery_status.name'],
+  ['input_fields[2].type', 'input_fields[].type'],
+  ['input_fields.Ann.type', 'input_fields.*.type'],
+  ['input_fields.Ann.type.', 'input_fields.*'],
+  ['custom_fields.', 'custom_fields.*'],
+  ['custom_fields.Ann\nOther.', 'custom_fields.*'],
 ])('a path is counted without positions and without what is data: %s', (path, counted) => {
   expect(withoutPositions(path)).toBe(counted)
   expect(withoutPositions(counted)).toBe(counted)
