@@ -15,7 +15,7 @@ import { type Analysts, ownTimeOf, type Stream } from '../streams/stream.ts'
 import { SQL_FOLDER, sqlFile } from '../warehouse/migrations.ts'
 import { SQLSTATE, sqlstateOf } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { schemaOf } from './wide/wide-subjects.ts'
+import { schemaOf } from './wide/wide-questions.ts'
 
 interface ViewFile {
   readonly name: string

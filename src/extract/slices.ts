@@ -1,80 +1,30 @@
 /**
- * Slices of runs that workers execute: plans a run, executes one slice, and closes the run.
+ * Slices of runs that workers execute: executes one slice, and closes a run, as its `Work` says.
  *
- * Invariant: a run is planned with every stream that was asked for, or not at all; the streams are locked until the slices are
- * stored, which reserve them from then on. The report and the state of a slice are stored in one transaction, which fails if another worker has taken the
+ * Invariant: the report and the state of a slice are stored in one transaction, which fails if another worker has taken the
  * slice (law 3). What closing a run does may be repeated: a worker that is killed there leaves it to another.
  */
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Logger } from 'pino'
-import { refreshAnalytics } from '../analytics/refresh.ts'
 import type { Clock } from '../core/clock.ts'
 import type { IntakeError } from '../core/errors.ts'
 import { isCanceled, openCancellation, whyStopped } from '../load/cancel-run.ts'
-import {
-  assertClaimed,
-  type ClaimedClose,
-  type ClaimedStream,
-  release,
-  settleClaimed,
-} from '../load/claims.ts'
-import { countWaiting } from '../load/dead-letters.ts'
-import { matchQuestions } from '../load/exports/file-problems.ts'
-import type { OpenLoaders } from '../load/merge/loaders.ts'
-import { openRunProgress } from '../load/run-progress.ts'
-import { recordStream } from '../load/runs.ts'
-import { insertRun, LIVE_WORKERS, NOTHING, settlePending, storeEnd } from '../load/slice.ts'
+import { assertClaimed, type ClaimedClose, type ClaimedStream, settleClaimed } from '../load/claims.ts'
+import { release } from '../load/lost-slices.ts'
+import type { Loaders, OpenLoaders } from '../load/merge/loaders.ts'
+import { openRunProgress, type RunProgress } from '../load/run-progress.ts'
+import { type RunStatus, recordStream } from '../load/runs.ts'
+import { NOTHING, settlePending, storeEnd } from '../load/slice.ts'
 import { noteEnvironment } from '../load/teams.ts'
-import { STREAMS } from '../streams/catalogue.ts'
+import { streamNamed } from '../streams/catalogue.ts'
+import type { Stream } from '../streams/stream.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
-import { statusOf, type TeamSummary } from './backfill.ts'
-import {
-  type BackfillOptions,
-  lockTeams,
-  numberTeams,
-  openTeam,
-  type TeamSource,
-} from './backfill-options.ts'
-import { runStream } from './run-stream.ts'
+import type { Warehouse } from '../warehouse/tables.ts'
+import { type OpenTeam, openTeam, type TeamSource } from './backfill-options.ts'
 
 /** After so many workers that ended with it, a slice is given up: it may be what ends them. */
 const MAX_TAKEOVERS = 10
-
-export interface PlannedRun {
-  readonly runId: string
-  readonly teams: readonly string[]
-  /** Without the one that closes the run. */
-  readonly slices: number
-  /** Processes that execute slices now. */
-  readonly workers: number
-}
-
-export async function planBackfill(options: BackfillOptions): Promise<PlannedRun> {
-  try {
-    await using control = await openSession({ url: options.url, purpose: 'plan' })
-    const teams = await lockTeams(options, control, await numberTeams(options, control))
-    // By streams first: no team waits for all streams of another.
-    const parts = options.streams.flatMap(({ name: stream }) =>
-      teams.map(({ teamId }) => ({ teamId, stream })),
-    )
-    const names = teams.map(({ name }) => name)
-    const requested = {
-      streams: options.streams.map((stream) => stream.name),
-      teams: names,
-      allow_mass_delete: options.allowMassDelete,
-      is_detached: true,
-    }
-    const spec = { window: options.window, allow_mass_delete: options.allowMassDelete }
-    const runId = await control.db
-      .transaction()
-      .execute((transaction) => insertRun(transaction, requested, spec, parts))
-    const { rows } = await sql<{ workers: number }>`select ${LIVE_WORKERS} as workers`.execute(control.db)
-    return { runId, teams: names, slices: parts.length, workers: rows[0]!.workers }
-  } catch (error) {
-    throw warehouseError(error)
-  }
-}
 
 export interface ExecuteOptions {
   /** Of the warehouse. */
@@ -100,43 +50,70 @@ export interface Execution {
   readonly signal: AbortSignal
 }
 
+/** A slice in the hands of a worker. */
+export interface Part {
+  readonly claimed: ClaimedStream
+  readonly team: OpenTeam
+  readonly stream: Stream
+  readonly loaders: Loaders
+  readonly progress: RunProgress
+  readonly worker: string
+  /** The logger and the signal of the slice. */
+  readonly options: ExecuteOptions & { readonly signal: AbortSignal }
+}
+
+/** Stored when a slice is settled: the report as its result, and the rows that `store` writes. */
+export interface Settling {
+  readonly report: { readonly status: RunStatus; readonly note: string | null }
+  readonly store: (db: Kysely<Warehouse>) => Promise<void>
+}
+
+export interface Outcome {
+  readonly status: RunStatus
+  readonly teams: readonly string[]
+  /** Why analytics are not up to date; null if they are. */
+  readonly stale: string | null
+}
+
+/** The work of slices of one kind, and of the slice that closes their run. */
+export interface Work {
+  /** A failure is in the report, unless the warehouse is lost. */
+  readonly execute: (part: Part) => Promise<Settling>
+  readonly close: (db: Kysely<Warehouse>, runId: string) => Promise<Outcome>
+}
+
+/** By the kind of the spec. */
+export type Works = Readonly<Record<string, Work>>
+
 /** Throws if the slice or the session is lost; nothing is stored then. */
-export async function executeStream(
+export async function executeSlice(
   { options, turn, loaders, worker, signal }: Execution,
   claimed: ClaimedStream,
   source: TeamSource,
+  work: Work,
 ): Promise<void> {
-  const { url, clock, random, logger } = options
-  const { runId, taken, spec } = claimed
+  const { url, clock, logger } = options
+  const { runId, taken } = claimed
   const { teamId } = taken
-  const stream = STREAMS.find(({ name }) => name === claimed.stream)!
-  const key = { runId, teamId, stream: stream.name }
+  const stream = streamNamed(claimed.stream)!
   if (claimed.takeovers > MAX_TAKEOVERS) {
     const note = `${claimed.takeovers} workers ended while they read it: see their logs, and their memory`
     const report = { ...NOTHING, status: 'failed' as const, note }
     return await turn(({ db }) =>
       db.transaction().execute(async (transaction) => {
         await settleClaimed(transaction, claimed, 'done', report)
-        await recordStream(transaction, key, report)
+        if (claimed.work === 'stream')
+          await recordStream(transaction, { runId, teamId, stream: stream.name }, report)
       }),
     )
   }
   using cancellation = await turn((session) => openCancellation(session, { url, runId, signal }))
   const teams = [{ name: claimed.team, teamId }]
   await using progress = openRunProgress({ url, runId, teams, clock, logger, isShared: true })
-  const run = {
-    ...{ url, clock, random, logger: progress.logger, signal: cancellation.signal },
-    ...(options.version === undefined ? {} : { version: options.version }),
-    ...{ teams: [source], streams: [stream], dry: false, migrated: true, onProgress: () => {} },
-    allowMassDelete: spec.allow_mass_delete,
-    window: spec.window,
-  }
-  await using team = openTeam({ ...source, teamId }, run)
-  const report = await runStream({
-    ...{ options: run, team, stream, runId, progress },
-    loaders: loaders.ofTeam(teamId),
-    claimed: { taken, worker },
-  })
+  const own = { ...options, logger: progress.logger, signal: cancellation.signal }
+  await using team = openTeam({ ...source, teamId }, own)
+  const part = { claimed, team, stream, progress, worker, options: own, loaders: loaders.ofTeam(teamId) }
+  const { report, store } = await work.execute(part)
   const canceled = isCanceled(cancellation.signal)
   // The worker stops: others continue at once.
   if (report.status === 'interrupted' && !canceled) return await turn(({ db }) => release(db, claimed))
@@ -145,7 +122,7 @@ export async function executeStream(
   await turn(({ db }) =>
     db.transaction().execute(async (transaction) => {
       await settleClaimed(transaction, claimed, canceled ? 'canceled' : 'done', report)
-      await recordStream(transaction, key, report)
+      await store(transaction)
       const { environment } = team.client
       if (environment !== null) await noteEnvironment(transaction, teamId, environment)
       if (canceled) {
@@ -161,11 +138,15 @@ export async function executeStream(
   )
 }
 
-/** As a backfill ends: questions of files, analytics, status and notes. Throws if the slice or the session is lost. */
-export async function closeRun({ options, turn }: Execution, claimed: ClaimedClose): Promise<void> {
+/** Stores how the run ended, with the notes of its streams. Throws if the slice or the session is lost. */
+export async function closeRun(
+  { options, turn }: Execution,
+  claimed: ClaimedClose,
+  work: Work,
+): Promise<void> {
   const { url, logger } = options
   const { runId } = claimed
-  const { status, failures, teams } = await outcomeOf(url, runId).then(
+  const { status, failures, teams } = await outcomeOf(url, runId, work).then(
     (outcome) => {
       if (outcome.stale !== null) logger.warn(outcome.stale)
       return { ...outcome, failures: [] }
@@ -190,24 +171,11 @@ export async function closeRun({ options, turn }: Execution, claimed: ClaimedClo
   )
 }
 
-async function outcomeOf(url: string, runId: string) {
+async function outcomeOf(url: string, runId: string, { close }: Work) {
   await using session = await openSession({ url, purpose: 'end of a run' })
   const { db } = session
-  const { rows } = await sql<{ team_id: number; name: string; streams: TeamSummary['streams'] }>`
-    select team_id, team.name, json_agg(json_build_object('stream', stream, 'report', result) order by slice_id) as streams
-    from intake_ops.slices slice join intake.teams team using (team_id)
-    where run_id = ${runId} group by team_id, team.name order by min(slice_id)`.execute(db)
-  const teams: TeamSummary[] = []
-  for (const { team_id: teamId, name, streams } of rows) {
-    const names = streams.map(({ stream }) => stream)
-    // Forms may have been read after the files whose columns show their questions.
-    if (STREAMS.some(({ name, reading }) => reading?.kind === 'files' && names.includes(name)))
-      await matchQuestions(db, teamId)
-    teams.push({ name, streams, waiting: await countWaiting(db, teamId, names), failure: null })
-  }
-  const stale = await refreshAnalytics(db)
-  const { rows: runs } = await sql<{ canceled: boolean }>`
+  const outcome = await close(db, runId)
+  const { rows } = await sql<{ canceled: boolean }>`
     select canceled_by is not null as canceled from intake_ops.runs where run_id = ${runId}`.execute(db)
-  const status = runs[0]?.canceled === true ? 'interrupted' : statusOf(teams)
-  return { status, stale, teams: teams.map(({ name }) => name) }
+  return rows[0]?.canceled === true ? { ...outcome, status: 'interrupted' as const } : outcome
 }

@@ -10,18 +10,22 @@
 import { randomBytes } from 'node:crypto'
 import PQueue from 'p-queue'
 import { openNotifier } from '../core/clock.ts'
-import { beat, type ClaimedSlice, claimSlices, openWorkSession, releaseLost } from '../load/claims.ts'
+import { beat, type ClaimedSlice, claimSlices, openWorkSession } from '../load/claims.ts'
+import { release, releaseLost } from '../load/lost-slices.ts'
 import { type OpenLoaders, openLoaders } from '../load/merge/loaders.ts'
 import { CHANNEL } from '../load/slice.ts'
-import { STREAMS } from '../streams/catalogue.ts'
+import { ALL_STREAMS } from '../streams/catalogue.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { TeamSource } from './backfill-options.ts'
-import { closeRun, type ExecuteOptions, executeStream, type Turn } from './slices.ts'
+import { BACKFILLS } from './planned-backfill.ts'
+import { closeRun, type ExecuteOptions, executeSlice, type Turn, type Works } from './slices.ts'
 
 export interface WorkOptions extends ExecuteOptions {
   /** Teams whose slices it can execute; several clients of a team may share its `limiter`. */
   readonly teams: readonly TeamSource[]
+  /** What it executes besides backfills. */
+  readonly works?: Works
   /** Slices at once. */
   readonly concurrency?: number
 }
@@ -61,7 +65,9 @@ export function openWorker(options: WorkOptions): Worker {
   const { url, clock, logger, concurrency = SLICES_AT_ONCE } = options
   const notifier = openNotifier(clock)
   const names = options.teams.map(({ name }) => name)
-  const streams = STREAMS.map(({ name }) => name)
+  const streams = ALL_STREAMS.map(({ name }) => name)
+  const works = { ...BACKFILLS, ...options.works }
+  const kinds = Object.keys(works)
   let isClosing = false
   let life: Life | null = null
   /** Slices of former lives end too, and store nothing. */
@@ -92,7 +98,7 @@ export function openWorker(options: WorkOptions): Worker {
     const { inHand, owner, turn } = current
     await turn(async ({ db }) => {
       if (inHand.size > 0) {
-        const still = await beat(db, owner)
+        const still = await beat(db, owner, [...inHand.keys()])
         for (const [id, stop] of inHand)
           if (!still.has(id)) stop.abort(new Error('another worker has the slice'))
       }
@@ -100,7 +106,7 @@ export function openWorker(options: WorkOptions): Worker {
       roundAt = clock.now()
       const most = concurrency - inHand.size
       if (isClosing || most <= 0) return
-      for (const claimed of await claimSlices(db, { owner, teams: names, streams, most }))
+      for (const claimed of await claimSlices(db, { owner, teams: names, streams, kinds, most }))
         begin(current, claimed)
     })
   }
@@ -114,14 +120,18 @@ export function openWorker(options: WorkOptions): Worker {
     const place = claimed.kind === 'stream' ? { team: claimed.team, stream: claimed.stream } : {}
     async function execute(): Promise<void> {
       try {
-        if (claimed.kind === 'close') await closeRun(execution, claimed)
+        const work = works[claimed.work]!
+        if (claimed.kind === 'close') await closeRun(execution, claimed, work)
         else {
           const source = options.teams.find(({ name }) => name === claimed.team)!
-          await executeStream(execution, claimed, source)
+          await executeSlice(execution, claimed, source, work)
         }
       } catch (error) {
         const { code, message } = warehouseError(error)
         logger.warn({ run: claimed.runId, ...place, code }, `a slice was given up: ${message}`)
+        await clock.sleep(EVERY_MS)
+        // Without its session the worker has lost the slice already.
+        await turn(({ db }) => release(db, claimed, 1)).catch(() => {})
       } finally {
         inHand.delete(claimed.sliceId)
         busy.delete(done)

@@ -12,7 +12,7 @@ import { boundedQuery } from '../warehouse/bounded-queries.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { tryLock, unlock } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { releaseLost } from './claims.ts'
+import { releaseLost } from './lost-slices.ts'
 import { hasSlices, settlePending, storeEnd } from './slice.ts'
 
 const CHANNEL = 'intake_canceled_runs'

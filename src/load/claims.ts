@@ -8,17 +8,9 @@ import { hostname } from 'node:os'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../core/envelope.ts'
 import { openSession } from '../warehouse/connect.ts'
-import { isLocked, lockAlone, lockForSession } from '../warehouse/locks.ts'
+import { lockAlone, lockForSession } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import {
-  assertOwned,
-  CHANNEL,
-  lostSlice,
-  SPEC_VERSION,
-  type StreamSpec,
-  type TakenSlice,
-  wakeWorkers,
-} from './slice.ts'
+import { assertOwned, CHANNEL, lostSlice, SPEC_VERSION, type TakenSlice, untakenSlice } from './slice.ts'
 
 /** Slices of a team that are claimed at once, by all workers together. */
 const CLAIMED_PER_TEAM = 4
@@ -26,8 +18,6 @@ const CLAIMED_PER_TEAM = 4
 const LOCK_TIMEOUT_MS = 3_000
 /** … and is ended when the worker stops in the middle of a claim, for which the others wait. */
 const IDLE_MS = 8_000
-/** A worker that did not say for so long that it executes its slices has lost them, although it holds its lock. */
-const SILENT_SECONDS = 14
 
 /** The session on which a worker claims and settles, with the lock that is its sign of life. `worker` has eight digits. */
 export async function openWorkSession(url: string, worker: string, idleMs = IDLE_MS) {
@@ -45,7 +35,20 @@ export async function openWorkSession(url: string, worker: string, idleMs = IDLE
   }
 }
 
+/** The number of workers that are running, whether they have a slice or not. */
+export const LIVE_WORKERS = sql<number>`(
+  select count(*)::int from pg_stat_activity
+  where datname = current_database() and application_name like 'intake-sync work worker %'
+)`
+
+export async function countWorkers(db: Kysely<Warehouse>): Promise<number> {
+  const { rows } = await sql<{ workers: number }>`select ${LIVE_WORKERS} as workers`.execute(db)
+  return rows[0]!.workers
+}
+
 interface Claim {
+  /** The kind of its spec. */
+  readonly work: string
   readonly sliceId: string
   readonly runId: string
   readonly owner: string
@@ -57,8 +60,11 @@ export interface ClaimedStream extends Claim {
   readonly kind: 'stream'
   readonly team: string
   readonly stream: StreamName
+  /** Of a slice that reserves its stream; otherwise as of work that settles nothing. */
   readonly taken: TakenSlice
-  readonly spec: StreamSpec
+  readonly reserves: boolean
+  /** As it was planned, by a version that may be older. */
+  readonly spec: object
 }
 
 /** Closes the run, whose other slices are settled. */
@@ -74,8 +80,12 @@ export interface Claiming {
   /** Names of the teams whose slices this worker can execute. */
   readonly teams: readonly string[]
   readonly streams: readonly StreamName[]
+  /** Kinds of specs that it knows; default: those of a backfill. */
+  readonly kinds?: readonly string[]
   readonly most: number
 }
+
+const OF_BACKFILLS = ['stream', 'close']
 
 interface ClaimedRow {
   readonly slice_id: string
@@ -83,7 +93,8 @@ interface ClaimedRow {
   readonly team_id: number | null
   readonly team: string | null
   readonly stream: string
-  readonly spec: StreamSpec
+  readonly spec: { readonly kind: string }
+  readonly reserves: boolean
   readonly epoch: string
   readonly takeovers: number
   readonly cursor: unknown
@@ -96,12 +107,13 @@ interface ClaimedRow {
  */
 export async function claimSlices(
   db: Kysely<Warehouse>,
-  { owner, teams, streams, most }: Claiming,
+  { owner, teams, streams, kinds = OF_BACKFILLS, most }: Claiming,
 ): Promise<readonly ClaimedSlice[]> {
   // Whoever has nothing to claim delays nobody.
   const pending = await sql`select from intake_ops.slices where state = 'pending' limit 1`.execute(db)
   if (pending.rows.length === 0) return []
-  const isOpen = sql`slice.state = 'pending' and (slice.spec ->> 'version')::int <= ${SPEC_VERSION}`
+  const isOpen = sql`(slice.state = 'pending' and (slice.spec ->> 'version')::int <= ${SPEC_VERSION}
+    and slice.spec ->> 'kind' = any (${kinds}::text[]))`
   const canClaim = sql`${isOpen} and slice.stream = any (${streams}::text[])`
   const { rows } = await db.transaction().execute(async (transaction) => {
     await lockAlone(transaction, 'claims', 'claims')
@@ -137,7 +149,7 @@ export async function claimSlices(
         for update skip locked
       ), taken as (
         insert into intake_ops.checkpoints as stored (team_id, stream, slice, epoch, run_id)
-        select team_id, stream, '', 1, run_id from chosen where team_id is not null order by team_id, stream
+        select team_id, stream, '', 1, run_id from chosen where team_id is not null and reserves order by team_id, stream
         on conflict (team_id, stream, slice) do update
           set epoch = stored.epoch + 1, run_id = excluded.run_id, updated_at = now()
         returning team_id, stream, epoch, cursor
@@ -145,27 +157,36 @@ export async function claimSlices(
       update intake_ops.slices slice
       set state = 'claimed', owner = ${owner}, heartbeat_at = now(), claimed_at = now(),
         epoch = coalesce(taken.epoch, slice.epoch + 1)
-      from chosen left join taken using (team_id, stream) left join intake.teams team using (team_id)
+      from chosen left join intake.teams team using (team_id)
+      left join taken on chosen.reserves and (taken.team_id, taken.stream) = (chosen.team_id, chosen.stream)
       where slice.slice_id = chosen.slice_id
-      returning slice.slice_id, slice.run_id, slice.team_id, team.name as team, slice.stream, slice.spec, slice.epoch,
-        slice.takeovers, taken.cursor, now()::text as taken_at`.execute(transaction)
+      returning slice.slice_id, slice.run_id, slice.team_id, team.name as team, slice.stream, slice.spec, slice.reserves,
+        slice.epoch, slice.takeovers, taken.cursor, now()::text as taken_at`.execute(transaction)
   })
   return rows.map((row) => claimedOf(row, owner))
 }
 
 function claimedOf(row: ClaimedRow, owner: string): ClaimedSlice {
-  const { slice_id: sliceId, run_id: runId, team_id: teamId, team, epoch, takeovers, spec } = row
-  const claim = { sliceId, runId, owner, epoch, takeovers }
+  const { slice_id: sliceId, run_id: runId, team_id: teamId, team, epoch, takeovers, spec, reserves } = row
+  const claim = { work: spec.kind, sliceId, runId, owner, epoch, takeovers }
   if (teamId === null) return { kind: 'close', stream: '', ...claim }
   const stream = row.stream as StreamName
-  const taken = { teamId, stream, slice: '', epoch, runId, cursor: row.cursor, takenAt: row.taken_at }
-  return { kind: 'stream', ...claim, team: team!, stream, spec, taken }
+  const key = { teamId, stream, slice: '' }
+  const taken = reserves
+    ? { ...key, epoch, runId, cursor: row.cursor, takenAt: row.taken_at }
+    : untakenSlice(key, runId)
+  return { kind: 'stream', ...claim, team: team!, stream, spec, reserves, taken }
 }
 
-/** Says that the worker lives; returns the slices that it still has. */
-export async function beat(db: Kysely<Warehouse>, owner: string): Promise<ReadonlySet<string>> {
+/** Says that the worker executes these slices; returns those that it still has. */
+export async function beat(
+  db: Kysely<Warehouse>,
+  owner: string,
+  inHand: readonly string[],
+): Promise<ReadonlySet<string>> {
   const { rows } = await sql<{ slice_id: string }>`
     update intake_ops.slices set heartbeat_at = now() where owner = ${owner} and state = 'claimed'
+      and slice_id = any (${inHand}::bigint[])
     returning slice_id`.execute(db)
   return new Set(rows.map(({ slice_id }) => slice_id))
 }
@@ -174,7 +195,7 @@ export async function beat(db: Kysely<Warehouse>, owner: string): Promise<Readon
 export async function assertClaimed(db: Kysely<Warehouse>, claimed: ClaimedSlice): Promise<void> {
   const { rows } = await sql`select from intake_ops.slices where ${isOurs(claimed)} for update`.execute(db)
   if (rows.length === 0) throw lostSlice(claimed)
-  if (claimed.kind === 'stream') await assertOwned(db, claimed.taken)
+  if (claimed.kind === 'stream' && claimed.reserves) await assertOwned(db, claimed.taken)
 }
 
 /** Settles a slice within the current transaction; throws if the worker has lost it. */
@@ -190,58 +211,7 @@ export async function settleClaimed(
     where ${isOurs(claimed)}`.execute(db)
 }
 
-function isOurs({ sliceId, epoch, owner }: ClaimedSlice): RawBuilder<boolean> {
+/** Whether the row is that of a slice which the worker still has. */
+export function isOurs({ sliceId, epoch, owner }: ClaimedSlice): RawBuilder<boolean> {
   return sql`slice_id = ${sliceId} and epoch = ${epoch} and owner = ${owner} and state = 'claimed'`
-}
-
-/** Gives slices back, so that others continue at once: one of the worker's own, or those of workers that are gone. */
-export async function release(db: Kysely<Warehouse>, claimed: ClaimedSlice): Promise<void> {
-  await takeAway(db, isOurs(claimed), 0)
-}
-
-/**
- * Takes the slices of workers that ended, or have not answered for long, whose sessions are ended: that frees the rows that
- * they locked. `judgeSilence` is false for a caller that Postgres itself has kept waiting: then all workers are silent.
- */
-export async function releaseLost(db: Kysely<Warehouse>, judgeSilence = true): Promise<number> {
-  const isSilent = sql<boolean>`(
-    ${judgeSilence} and state = 'claimed' and heartbeat_at < now() - ${SILENT_SECONDS} * interval '1 second')`
-  if (judgeSilence)
-    await sql`
-    select pg_terminate_backend(pid) from pg_stat_activity
-    where datname = current_database() and usename = session_user and application_name like 'intake-sync % worker ________'
-      and right(application_name, 8) in (select right(owner, 8) from intake_ops.slices where ${isSilent})`.execute(
-      db,
-    )
-  return await takeAway(
-    db,
-    sql<boolean>`state = 'claimed' and (${isSilent} or owner in (
-      select worker.owner from (select distinct owner from intake_ops.slices where state = 'claimed') as worker
-      where not ${isLocked('worker', sql<string>`worker.owner`)}
-    ))`,
-    1,
-  )
-}
-
-/** A checkpoint whose row a transaction has locked is left for the next time. */
-async function takeAway(db: Kysely<Warehouse>, which: RawBuilder<boolean>, takeovers: number) {
-  const { rows } = await sql`
-    with lost as (
-      select slice_id, team_id, stream from intake_ops.slices where ${which} order by slice_id for update skip locked
-    ), free as (
-      select stored.team_id, stored.stream from intake_ops.checkpoints stored join lost using (team_id, stream)
-      where stored.slice = '' order by stored.team_id, stored.stream for update of stored skip locked
-    ), raised as (
-      update intake_ops.checkpoints stored set epoch = stored.epoch + 1 from free
-      where (stored.team_id, stored.stream, stored.slice) = (free.team_id, free.stream, '')
-      returning stored.team_id, stored.stream, stored.epoch
-    )
-    update intake_ops.slices slice
-    set state = 'pending', owner = null, heartbeat_at = null, pending_since = now(), takeovers = slice.takeovers + ${takeovers},
-      epoch = coalesce(raised.epoch, slice.epoch + 1)
-    from lost left join raised using (team_id, stream)
-    where slice.slice_id = lost.slice_id and (lost.team_id is null or raised.team_id is not null)
-    returning slice.slice_id`.execute(db)
-  if (rows.length > 0) await wakeWorkers(db)
-  return rows.length
 }

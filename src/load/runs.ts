@@ -13,7 +13,7 @@ import { lockHolders, tryLock, unlock } from '../warehouse/locks.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { openCancellation } from './cancel-run.ts'
-import { hasSlices, plannedRunOf } from './slice.ts'
+import { hasSlices, plannedRunOf, type RunKind } from './slice.ts'
 
 export type RunStatus = 'succeeded' | 'failed' | 'needs_attention' | 'interrupted'
 
@@ -33,8 +33,6 @@ export interface StreamReport {
   /** Why it failed or needs a person; null when it succeeded. */
   readonly note: string | null
 }
-
-export type RunKind = 'backfill' | 'verify' | 'replay'
 
 /** Begins a run on `session`, which must stay open until `finishRun`. */
 export async function beginRun(session: Session, kind: RunKind, options: unknown): Promise<string> {

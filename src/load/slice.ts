@@ -12,7 +12,6 @@
 import { type Expression, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../core/envelope.ts'
 import { IntakeError } from '../core/errors.ts'
-import type { Instant } from '../core/time.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 export interface SliceKey {
@@ -120,20 +119,10 @@ export function lostSlice(taken: Pick<TakenSlice, 'stream'>): IntakeError {
   })
 }
 
-/** Of `spec`. A worker claims no slice of a later version. */
-export const SPEC_VERSION = 1
+/** Of `spec`. A worker claims no slice of a later version, and one of version 1 takes each for one of a backfill. */
+export const SPEC_VERSION = 2
 /** Wakes workers: slices are pending, or a worker may claim more. */
 export const CHANNEL = 'intake_slices'
-
-export interface StreamSpec {
-  readonly window: {
-    readonly lookbackDays: number
-    readonly sweepDays: number
-    readonly full: boolean
-    readonly since: Instant | null
-  }
-  readonly allow_mass_delete: boolean
-}
 
 /** Whether the run is planned and not closed: workers execute it, and no process holds its lock. */
 export function isPlanned(runId: Expression<unknown>): RawBuilder<boolean> {
@@ -149,36 +138,48 @@ export async function hasSlices(db: Kysely<Warehouse>, runId: string): Promise<b
   return rows[0]!.planned
 }
 
+export type RunKind = 'backfill' | 'verify' | 'replay'
+
+export interface Planning {
+  readonly kind: RunKind
+  readonly reserves: boolean
+}
+
 /** A run with a slice for each team and stream, and one that closes it; within the current transaction. */
 export async function insertRun(
   db: Kysely<Warehouse>,
   options: object,
-  spec: StreamSpec,
+  spec: object,
   parts: readonly { readonly teamId: number; readonly stream: StreamName }[],
+  { kind, reserves }: Planning = { kind: 'backfill', reserves: true },
 ): Promise<string> {
+  const [each, closing] =
+    kind === 'backfill'
+      ? [
+          { version: 1, kind: 'stream' },
+          { version: 1, kind: 'close' },
+        ]
+      : [
+          { version: 2, kind },
+          { version: 2, kind },
+        ]
   const { run_id: runId } = await db
     .insertInto('intake_ops.runs')
-    .values({ kind: 'backfill', options: JSON.stringify(options), error: null })
+    .values({ kind, options: JSON.stringify(options), error: null })
     .returning('run_id')
     .executeTakeFirstOrThrow()
   await sql`
-    insert into intake_ops.slices (run_id, team_id, stream, spec)
-    select ${runId}, part.team_id, part.stream, ${JSON.stringify({ version: SPEC_VERSION, kind: 'stream', ...spec })}::jsonb
+    insert into intake_ops.slices (run_id, team_id, stream, reserves, spec)
+    select ${runId}, part.team_id, part.stream, ${reserves}, ${JSON.stringify({ ...each, ...spec })}::jsonb
     from unnest(${parts.map(({ teamId }) => teamId)}::smallint[], ${parts.map(({ stream }) => stream)}::text[])
       with ordinality as part (team_id, stream, place)
     order by part.place`.execute(db)
   await sql`
     insert into intake_ops.slices (run_id, stream, spec)
-    values (${runId}, '', ${JSON.stringify({ version: SPEC_VERSION, kind: 'close' })}::jsonb)`.execute(db)
+    values (${runId}, '', ${JSON.stringify(closing)}::jsonb)`.execute(db)
   await wakeWorkers(db)
   return runId
 }
-
-/** The number of workers that are running, whether they have a slice or not. */
-export const LIVE_WORKERS = sql<number>`(
-  select count(*)::int from pg_stat_activity
-  where datname = current_database() and application_name like 'intake-sync work worker %'
-)`
 
 export async function wakeWorkers(db: Kysely<Warehouse>): Promise<void> {
   await sql`select pg_notify(${CHANNEL}, '')`.execute(db)
@@ -192,7 +193,9 @@ export async function plannedRunOf(
 ): Promise<string | null> {
   const { rows } = await sql<{ run_id: string }>`
     select run_id from intake_ops.slices
-    where team_id = ${teamId} and stream = ${stream} and state in ('pending', 'claimed')`.execute(db)
+    where team_id = ${teamId} and stream = ${stream} and reserves and state in ('pending', 'claimed')`.execute(
+    db,
+  )
   return rows[0]?.run_id ?? null
 }
 
@@ -217,9 +220,8 @@ export async function settlePending(
     )
     insert into intake_ops.run_streams (run_id, team_id, stream, status, requests, throttled, fetched, changed, unchanged,
       deleted, erased, dead_letters, problems, seconds, note)
-    select ${runId}, team_id, stream, ${status}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ${note} from settled`.execute(
-    db,
-  )
+    select ${runId}, team_id, stream, ${status}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ${note} from settled
+    where (select kind from intake_ops.runs where run_id = ${runId}) = 'backfill'`.execute(db)
 }
 
 /** The figures of a stream that was not read. */

@@ -189,6 +189,31 @@ describe('a detached run', () => {
     await expectWorlds()
   })
 
+  it('begins a stream again that could not be stored, also while its worker has others', async () => {
+    twins[1].control.setFaults('slow=1:60000')
+    const busy = await plan('--streams', 'patients', '--team', 'b.0')
+    await startWorker()
+    await expect.poll(() => claimed(busy)).toHaveLength(1)
+    await rows(`create sequence intake_ops.tries`)
+    await rows(`
+      create function intake_ops.refuse_first() returns trigger language plpgsql as $$
+      begin
+        if nextval('intake_ops.tries') = 1 then raise exception 'not yet'; end if;
+        return new;
+      end $$`)
+    await rows(`create trigger refuse_first before insert on intake_ops.run_streams
+      for each row execute function intake_ops.refuse_first()`)
+    const run = await plan('--streams', 'forms', '--team', 'a.0')
+    expect((await ended(run)).status).toBe('succeeded')
+    await rows('drop function intake_ops.refuse_first cascade')
+    await rows('drop sequence intake_ops.tries')
+    expect((await slices(run)).map(({ takeovers }) => takeovers)).toEqual([1, 0])
+    expect(await claimed(busy)).toHaveLength(1)
+    twins[1].control.setFaults('')
+    await runCommand(['runs', 'cancel', String(busy)], env)
+    await ended(busy)
+  })
+
   it('is closed once, also when the worker is killed while it closes', async () => {
     // Only the end of a run reads it.
     const locker = await connect(warehouse.url)

@@ -1,4 +1,5 @@
 /** Claims of slices: one worker at a time, fair over teams, and nothing stored by a worker that lost its slice. */
+import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import {
   assertClaimed,
@@ -6,11 +7,10 @@ import {
   type ClaimedSlice,
   claimSlices,
   openWorkSession,
-  release,
-  releaseLost,
   settleClaimed,
 } from '../../src/load/claims.ts'
-import { assertOwned, insertRun, settleSlice } from '../../src/load/slice.ts'
+import { release, releaseLost } from '../../src/load/lost-slices.ts'
+import { assertOwned, insertRun, plannedRunOf, settleSlice } from '../../src/load/slice.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { STREAMS } from '../../src/streams/catalogue.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
@@ -152,9 +152,54 @@ describe('a claim', () => {
     expect((await claim(one, 5)).map(nameOf)).toEqual(['close'])
   })
 
+  it('leaves slices of a kind that the worker does not know alone, with the end of their run', async () => {
+    await plan(1)
+    const comparing = { kind: 'verify', reserves: true } as const
+    const part = { teamId: ids[1]!, stream: streams[0]! }
+    await one.db.transaction().execute((db) => insertRun(db, {}, {}, [part], comparing))
+    expect((await claim(one, 5)).map(nameOf)).toEqual(['large'])
+    const knowing = { owner: 'host:2:bbbbbbbb', teams, streams, kinds: ['verify'], most: 5 }
+    const [mine] = await claimSlices(two.db, knowing)
+    expect(mine).toMatchObject({ team: 'small', work: 'verify' })
+    await settle(two, mine!)
+    expect(await claim(one, 5)).toEqual([])
+    expect((await claimSlices(two.db, knowing)).map(nameOf)).toEqual(['close'])
+    // A version from before takes every slice for one of a backfill.
+    const { rows } = await sql`
+      select from intake_ops.slices where spec ->> 'kind' = 'verify' and (spec ->> 'version')::int <= 1`.execute(
+      one.db,
+    )
+    expect(rows).toEqual([])
+  })
+
+  it('of a comparison takes the stream away from nobody, and nobody takes it away from a backfill', async () => {
+    await plan(1)
+    const [loading] = await claim(one, 1)
+    if (loading?.kind !== 'stream') throw new Error('no stream was claimed')
+    const comparing = { kind: 'verify', reserves: false } as const
+    const part = { teamId: ids[0]!, stream: loading.stream }
+    for (const _ of ['two runs', 'of one stream'])
+      await one.db.transaction().execute((db) => insertRun(db, {}, {}, [part], comparing))
+    const mine = await claimSlices(two.db, {
+      ...{ owner: 'host:2:bbbbbbbb', teams, streams, kinds: ['verify'], most: 5 },
+    })
+    expect(mine.map(nameOf)).toEqual(['large', 'large'])
+    await release(two.db, mine[0]!)
+    await rowsOf(
+      two,
+      `update intake_ops.slices set owner = 'host:3:cccccccc' where spec ->> 'kind' = 'verify'`,
+    )
+    expect(await releaseLost(two.db)).toBe(1)
+    await expect(assertClaimed(two.db, mine[1]!)).rejects.toMatchObject({ code: 'slice_lost' })
+    await assertOwned(one.db, loading.taken)
+    await settle(one, loading)
+    await rowsOf(one, `delete from intake_ops.runs where kind = 'backfill'`)
+    expect(await plannedRunOf(one.db, ids[0]!, loading.stream)).toBe(null)
+  })
+
   it('takes only slices of teams that the worker knows, and of a form that it knows', async () => {
     await plan(1, 1)
-    await rowsOf(one, `update intake_ops.slices set spec = spec || '{"version": 2}' where team_id = $1`, [
+    await rowsOf(one, `update intake_ops.slices set spec = spec || '{"version": 3}' where team_id = $1`, [
       ids[1],
     ])
     expect(await claim(one, 5, ['small', 'tiny'])).toEqual([])
@@ -201,8 +246,8 @@ describe('a worker that lost its slice', () => {
       { state: 'claimed', takeovers: 1 },
       { state: 'pending', takeovers: 0 },
     ])
-    expect([...(await beat(one.db, mine.owner))]).toEqual([])
-    expect((await beat(two.db, 'host:2:bbbbbbbb')).size).toBe(1)
+    expect([...(await beat(one.db, mine.owner, [mine.sliceId]))]).toEqual([])
+    expect((await beat(two.db, 'host:2:bbbbbbbb', [mine.sliceId])).size).toBe(1)
   })
 
   it('loses it when it is silent although it holds its lock, and its sessions end', async () => {
@@ -220,7 +265,7 @@ describe('a worker that lost its slice', () => {
     )
     expect(await releaseLost(two.db)).toBe(1)
     await expect(loading.client.query('select 1')).rejects.toThrow()
-    await expect(beat(silent.db, owner)).rejects.toThrow()
+    await expect(beat(silent.db, owner, [mine!.sliceId])).rejects.toThrow()
     await Promise.all([silent.close(), loading.close()])
     expect((await claim(two, 1)).map(({ sliceId }) => sliceId)).toEqual([mine!.sliceId])
   })
@@ -251,12 +296,12 @@ describe('a worker that stops in the middle of a claim', () => {
 
 it('a caller that Postgres kept waiting calls no worker silent', async () => {
   await plan(1)
-  await claim(one, 1)
+  const [mine] = await claim(one, 1)
   await rowsOf(
     two,
     `update intake_ops.slices set heartbeat_at = now() - interval '15 seconds' where state = 'claimed'`,
   )
   expect(await releaseLost(two.db, false)).toBe(0)
-  expect((await beat(one.db, 'host:1:aaaaaaaa')).size).toBe(1)
+  expect((await beat(one.db, 'host:1:aaaaaaaa', [mine!.sliceId])).size).toBe(1)
   expect(await releaseLost(two.db)).toBe(0)
 })

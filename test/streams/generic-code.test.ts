@@ -15,7 +15,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   'commands/analysts/': 'instruments are scored from the questions of forms',
   'commands/demo/': 'a tour of the emulator’s data, which it queries by name',
   'commands/manage/patients.ts': 'the service’s batch upload, which exists for patients only',
-  'commands/manage/upload-columns.ts': 'the columns of the batch upload of patients',
+  'commands/manage/upload.ts': 'the columns of the batch upload of patients',
   'commands/run/emulator.ts': 'the options of the emulator',
   'console/pages/insights.ts': 'charts of forms, over the analysts’ views',
   'console/pages/questions.ts': 'decides which answers to the questions of forms and exports analysts see',

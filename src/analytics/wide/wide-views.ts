@@ -11,8 +11,14 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 import { EXPORT_COLUMNS, exportView, SHOWN_COLUMNS, shownView } from './shown-sql.ts'
 import { FORM_COLUMNS, formView } from './view-sql.ts'
 import { columnsFor, nameFor, type WideColumn } from './wide-columns.ts'
-import { followAnswers, questionsOf } from './wide-questions.ts'
-import { changedSubjects, SCHEMAS, type Subject, schemaOf } from './wide-subjects.ts'
+import {
+  changedSubjects,
+  followAnswers,
+  questionsOf,
+  SCHEMAS,
+  type Subject,
+  schemaOf,
+} from './wide-questions.ts'
 
 /** How long to wait for readers of a view: new readers queue behind this wait. */
 const LOCK_TIMEOUT = '2s'

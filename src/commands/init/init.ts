@@ -17,9 +17,9 @@ import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
 import { allChecks } from '../inspect/doctor.ts'
 import { ensureWebhook } from '../webhooks/create.ts'
 import { DEPLOYMENTS, type Deployment, deployText } from './deploy.ts'
-import { generatedKey, type InitResult, resultText } from './init-text.ts'
+import type { Questions, Terminal } from './init-text.ts'
+import { generatedKey, type InitResult, openQuestions, resultText } from './init-text.ts'
 import { firstFailure, probed } from './probe.ts'
-import { openQuestions, type Questions, type Terminal } from './questions.ts'
 import {
   configWith,
   differences,

@@ -13,14 +13,14 @@ import { type Context, detailOf, ExitCode, oneTeam, openService, printJson } fro
 import { parseDuration } from '../options.ts'
 import { printable } from '../printable.ts'
 import { openProgress } from '../run/progress.ts'
-import { readColumns } from './upload-columns.ts'
 import {
+  readColumns,
   type UploadState,
   uploadDocument,
   uploadOutcome,
   uploadState,
   uploadText,
-} from './upload-progress.ts'
+} from './upload.ts'
 
 export function patientsCommand(context: Context): Command {
   const upload = new Command('upload')

@@ -14,7 +14,7 @@ import {
   type Question,
   type Visibility,
 } from '../../analytics/classify.ts'
-import { schemaOf } from '../../analytics/wide/wide-subjects.ts'
+import { schemaOf } from '../../analytics/wide/wide-questions.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { readTeams } from '../../warehouse/teams.ts'
 import { Refusal } from '../access.ts'

@@ -4,7 +4,8 @@
  * Invariant: a run that is stored as `running` although its process has ended is returned as `interrupted`.
  */
 import { type Kysely, sql } from 'kysely'
-import { hasSlices, LIVE_WORKERS } from '../../load/slice.ts'
+import { LIVE_WORKERS } from '../../load/claims.ts'
+import { hasSlices } from '../../load/slice.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { tryLock, unlock } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'

@@ -78,10 +78,15 @@ async function startWorker() {
       .toEqual([])
   }
   onTestFinished(stop)
-  const claim = (team: string, most: number) => claimSlices(own.db, { owner, teams: [team], streams, most })
+  const inHand: string[] = []
+  const claim = async (team: string, most: number) => {
+    const claimed = await claimSlices(own.db, { owner, teams: [team], streams, most })
+    inHand.push(...claimed.map(({ sliceId }) => sliceId))
+    return claimed
+  }
   const settle = (claimed: ClaimedSlice) =>
     own.db.transaction().execute((db) => settleClaimed(db, claimed, 'done', null))
-  return { claim, settle, lives: () => beat(own.db, owner), stop }
+  return { claim, settle, lives: () => beat(own.db, owner, inHand), stop }
 }
 
 const waiting = async () =>
