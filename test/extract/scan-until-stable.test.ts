@@ -42,7 +42,7 @@ test('a stable list is read once, straight if nothing of it is stored', async ()
 })
 
 test('a stream with stored records is compared with them, though another team has none', async () => {
-  await rig.hold('patients', [person('a')], ago(60))
+  await rig.hold('patients', [person('a'), { id: 'b', first_name: 'former' }], ago(60))
   readings({ count: 2, results: [person('a'), person('b')] })
   const { tally, modes } = await read()
   expect(modes).toEqual(['merge'])

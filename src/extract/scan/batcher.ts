@@ -1,7 +1,8 @@
 /**
  * Gathers envelopes into batches and passes them to the loaders.
  *
- *     add ─► [skip unchanged] ─► gather ─► batch ─► loader
+ *     add ─► [skip unchanged] ─► gather ─► batch of new records     ─► loader
+ *                                     └──► batch of changed records ─► loader
  *
  * Invariant: a batch contains each key once; `add` waits while every loader is busy, so that a fast source cannot fill
  * the memory; `finish` resolves when every batch is committed, and rejects with the first failure.
@@ -9,7 +10,12 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Envelope } from '../../core/envelope.ts'
 import type { LoadMode } from '../../load/merge/load.ts'
-import { type HashedRecord, placesChanged, withoutUnchanged } from '../../load/merge/skip-unchanged.ts'
+import {
+  type ComparedEnvelope,
+  type HashedRecord,
+  placesChanged,
+  withoutUnchanged,
+} from '../../load/merge/skip-unchanged.ts'
 import { openLines } from '../../normalize/lines.ts'
 import type { DeadLetter, ReadRecord } from '../../normalize/read-record.ts'
 import type { Source } from '../source.ts'
@@ -44,18 +50,18 @@ export interface Batcher {
 
 /**
  * - `straight`: the stream's tables were empty when the run began.
- * - `skip-unchanged`: unchanged records are dropped page by page, so that they do not stay in memory.
+ * - `skip-unchanged`: unchanged records are dropped page by page, so that they do not stay in memory; records that the
+ *   warehouse does not have are loaded straight, the others merged.
  * - `merge`: everything is loaded; the version of an unchanged record moves on.
  */
 export type BatchMode = LoadMode | 'skip-unchanged'
 
 export function openBatcher(source: Source, mode: BatchMode): Batcher {
   const { loaders, stream, taken, tally, load } = source
-  const loadMode: LoadMode = mode === 'straight' ? 'straight' : 'merge'
   const conflicting = new Set<string>()
   const running = new Set<Promise<void>>()
-  const ids = new Set<string>()
-  const lines = openLines(stream)
+  const straight = openPile('straight')
+  const merged = openPile('merge')
   const uncompared: Envelope[] = []
   let deadLetters: DeadLetter[] = []
   let loading = 0
@@ -98,39 +104,54 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
     if (uncompared.length >= COMPARED) skipUnchanged()
   }
 
-  async function gather(added: readonly Envelope[]): Promise<void> {
+  async function gather(added: readonly (Envelope | ComparedEnvelope)[]): Promise<void> {
     for (const [index, envelope] of added.entries()) {
       if (index % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate()
-      // A repeated key goes into the next batch; whichever commits first, the greater state stays.
-      if (ids.has(envelope.id)) send()
-      ids.add(envelope.id)
-      lines.add(envelope)
-      if (lines.count >= MAX_RECORDS || lines.bytes >= MAX_BYTES) send()
+      const isNew = 'isNew' in envelope && envelope.isNew
+      const pile = mode === 'straight' || (mode === 'skip-unchanged' && isNew) ? straight : merged
+      pile.add(envelope)
     }
-    if (loadMode === 'merge' && loading === 0 && lines.count >= WHILE_IDLE) send()
+    if (mode === 'straight') return
+    for (const pile of [straight, merged]) if (loading === 0 && pile.count >= WHILE_IDLE) pile.send()
   }
 
-  function send(): void {
-    const batch = { stream, taken, lines: lines.build(), deadLetters }
-    ids.clear()
-    deadLetters = []
-    loading += 1
-    run(
-      loaders
-        .run((session) => load(session, batch, loadMode))
-        .finally(() => {
+  function openPile(loadMode: LoadMode) {
+    const ids = new Set<string>()
+    const lines = openLines(stream)
+    const pile = {
+      get count() {
+        return lines.count
+      },
+      add(envelope: Envelope): void {
+        // A repeated key goes into the next batch; whichever commits first, the greater state stays.
+        if (ids.has(envelope.id)) pile.send()
+        ids.add(envelope.id)
+        lines.add(envelope)
+        if (lines.count >= MAX_RECORDS || lines.bytes >= MAX_BYTES) pile.send()
+      },
+      send(): void {
+        const batch = { stream, taken, lines: lines.build(), deadLetters }
+        ids.clear()
+        deadLetters = []
+        loading += 1
+        const loaded = loaders.run((session) => load(session, batch, loadMode))
+        const done = loaded.finally(() => {
           loading -= 1
         })
-        .then((result) => {
-          lines.release(batch.lines)
-          tally.changed += result.changed
-          tally.deleted += result.deleted
-          tally.erased += result.erased
-          tally.deadLetters += result.deadLetters
-          tally.problems += result.problems
-          for (const id of result.conflicts) conflicting.add(id)
-        }),
-    )
+        run(
+          done.then((result) => {
+            lines.release(batch.lines)
+            tally.changed += result.changed
+            tally.deleted += result.deleted
+            tally.erased += result.erased
+            tally.deadLetters += result.deadLetters
+            tally.problems += result.problems
+            for (const id of result.conflicts) conflicting.add(id)
+          }),
+        )
+      },
+    }
+    return pile
   }
 
   /** Waits for all work in progress, including batches that it starts. */
@@ -156,7 +177,8 @@ export function openBatcher(source: Source, mode: BatchMode): Batcher {
       await settle()
       if (uncompared.length > 0) skipUnchanged()
       await settle()
-      if (lines.count > 0 || deadLetters.length > 0) send()
+      if (straight.count > 0) straight.send()
+      if (merged.count > 0 || deadLetters.length > 0) merged.send()
       await settle()
       const found = [...conflicting]
       conflicting.clear()

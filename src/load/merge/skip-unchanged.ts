@@ -18,15 +18,20 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 /** An entry of a log without a time has an earlier version, and does not expire. */
 export const MIN_ENTRY_TIME = '2000-01-01'
 
+export interface ComparedEnvelope extends Envelope {
+  /** True if the record is not stored, not even as deleted. */
+  readonly isNew: boolean
+}
+
 export async function withoutUnchanged(
   { client }: Session,
   { name, source, entryAt }: Stream,
   envelopes: readonly Envelope[],
-): Promise<readonly Envelope[]> {
+): Promise<readonly ComparedEnvelope[]> {
   const [first] = envelopes
   if (first === undefined) return []
   const runPrefix = first.origin.replace(/ .*$/s, ' ')
-  const { rows } = await client.query<{ place: number; before: Instant | null }>({
+  const { rows } = await client.query<{ place: number; is_new: boolean; before: Instant | null }>({
     name: 'changed records',
     text: CHANGED_OR_PENDING,
     values: [
@@ -38,9 +43,9 @@ export async function withoutUnchanged(
       ...[runPrefix, entryAt !== undefined],
     ],
   })
-  return rows.map(({ place, before }) => {
+  return rows.map(({ place, is_new: isNew, before }) => {
     const envelope = envelopes[place - 1]!
-    return before === null ? envelope : after(before, envelope)
+    return { ...(before === null ? envelope : after(before, envelope)), isNew }
   })
 }
 
@@ -67,14 +72,15 @@ const PENDING = `
 
 /** `$9`: whether the stream is a log. */
 export const CHANGED_OR_PENDING = `
-  select incoming.place::int as place,
+  select incoming.place::int as place, current.version is null as is_new,
     case when $9::boolean and not current.is_own and incoming.version in (current.version, incoming.observed)
       then to_char(greatest(current.version, current.observed_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') end as before
   from unnest($4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
     with ordinality as incoming (id, hash, version, observed, place)
   left join lateral (
-    select hash, version, observed_at, starts_with(origin, $8) as is_own from intake_raw.records stored
-    where team_id = $1 and stream = $2 and stored.id = incoming.id and not deleted
+    select case when not deleted then hash end as hash, version, observed_at, starts_with(origin, $8) as is_own
+    from intake_raw.records stored
+    where team_id = $1 and stream = $2 and stored.id = incoming.id
     offset 0
   ) current on true
   ${PENDING}

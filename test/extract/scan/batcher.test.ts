@@ -7,7 +7,7 @@ import { IntakeError } from '../../../src/core/errors.ts'
 import type { Instant } from '../../../src/core/time.ts'
 import { openBatcher } from '../../../src/extract/scan/batcher.ts'
 import { emptyTally, type Source } from '../../../src/extract/source.ts'
-import type { LoadResult } from '../../../src/load/merge/load.ts'
+import { type LoadResult, loadBatch } from '../../../src/load/merge/load.ts'
 import { type OpenLoaders, openLoaders } from '../../../src/load/merge/loaders.ts'
 import type { DeadLetter } from '../../../src/normalize/read-record.ts'
 import { recordEnvelope, tombstoneEnvelope } from '../../support/envelopes.ts'
@@ -147,15 +147,48 @@ describe('a batch', () => {
     )
   })
 
-  test.each(['straight', 'merge', 'skip-unchanged'] as const)(
-    'of mode %s is loaded straight only if the mode says so',
-    async (mode) => {
-      const { batcher, batches } = await open(mode)
-      await batcher.add([person(1)], [])
-      await batcher.finish()
-      expect(batches.map((batch) => batch.mode)).toEqual([mode === 'straight' ? 'straight' : 'merge'])
-    },
-  )
+  test.each(['straight', 'merge'] as const)('of mode %s is loaded so', async (mode) => {
+    const { batcher, batches } = await open(mode)
+    await batcher.add([person(1)], [])
+    await batcher.finish()
+    expect(batches.map((batch) => batch.mode)).toEqual([mode])
+  })
+
+  test('of compared records is loaded straight if the warehouse has none of them; changed and deleted ones are merged', async () => {
+    await rig.hold('patients', [{ id: name('changed') }, { id: name('deleted') }], ago(60))
+    await rig.rows(`update intake_raw.records set deleted = true, payload = null where id = $1`, [
+      name('deleted'),
+    ])
+    const { batcher, batches } = await open('skip-unchanged')
+    await batcher.add(
+      [person('new'), person('changed'), person('deleted'), person('more')],
+      [deadLetter('x')],
+    )
+    await batcher.finish()
+    expect(batches.toSorted((a, b) => a.mode.localeCompare(b.mode))).toEqual([
+      { mode: 'merge', ids: [name('changed'), name('deleted')], deadLetters: [] },
+      { mode: 'straight', ids: [name('new'), name('more')], deadLetters: [name('x')] },
+    ])
+    expect(await inTable()).toHaveLength(4)
+  })
+
+  test('of new records is complete, and the rest of it as the source shows it, when an event stores one of them meanwhile', async () => {
+    const load: Source['load'] = async (session, batch, mode) => {
+      await rig.hold('patients', [{ id: name('b'), first_name: 'from an event' }], ago(5))
+      // Storing it took the slice.
+      await rig.rows(`update intake_ops.checkpoints set epoch = epoch - 1 where team_id = $1`, [rig.teamId])
+      return loadBatch(session, batch, mode)
+    }
+    const source = await rig.source('patients', { load })
+    const batcher = openBatcher(source, 'skip-unchanged')
+    await batcher.add([person('a'), person('b'), person('c')], [])
+    await batcher.finish()
+    expect(await inTable()).toEqual([
+      { id: name('a'), first_name: 'A' },
+      { id: name('b'), first_name: 'from an event' },
+      { id: name('c'), first_name: 'A' },
+    ])
+  })
 
   test('includes the dead letters before it, once; remaining ones are sent alone', async () => {
     const { batcher, batches, source } = await open('merge', { loaders: single })
