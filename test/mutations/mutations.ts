@@ -317,9 +317,16 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a batch of pages holds a key twice',
     file: 'src/extract/scan/batcher.ts',
-    from: 'if (ids.has(envelope.id)) send()',
-    to: 'if (ids.has(envelope.id) && lines.count < 0) send()',
+    from: 'if (ids.has(envelope.id)) pile.send()',
+    to: 'if (ids.has(envelope.id) && lines.count < 0) pile.send()',
     tests: ['test/e2e/distrust.test.ts', 'test/probes/peers.test.ts'],
+  },
+  {
+    bug: 'a deleted record that is listed again counts as new',
+    file: 'src/load/merge/skip-unchanged.ts',
+    from: 'current.version is null as is_new',
+    to: 'current.hash is null as is_new',
+    tests: ['test/extract/scan/batcher.test.ts'],
   },
   {
     bug: 'the log of a run is trimmed by the longest log of any run',
