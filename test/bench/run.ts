@@ -27,6 +27,7 @@ import { forgetPeak, peakOf, watchStolen } from './machine.ts'
 import { benchMemory } from './memory.ts'
 import { benchMixture } from './mixture.ts'
 import { benchNights } from './nights.ts'
+import { benchPartitions } from './partitions.ts'
 import { patientSample } from './patient-pages.ts'
 import { benchPeers } from './peers.ts'
 import { benchRate, benchSharedRate } from './rate.ts'
@@ -42,7 +43,7 @@ const USAGE = `npm run bench -- [--quick] [--json FILE] [--svg FILE] [--only SEC
   --quick      less of everything: a few minutes
   --json FILE  writes the rows
   --svg FILE   plots how cost and memory grow with the number of records
-  --only A,B   some of load, nights, responses, storage, erasure, exports, drain, peers, mixture, teams, workers, ingest, days,
+  --only A,B   some of load, nights, responses, storage, erasure, exports, drain, peers, mixture, teams, partitions, workers, ingest, days,
                memory, analytics, console, emulator, rate, and two that run only when they are named: kills, a first load
                of a million patients that is killed ten times; long, ten million patients and two million responses`
 
@@ -100,6 +101,7 @@ const sections: readonly Section[] = [
   withWarehouse('peers', (warehouse) => benchPeers(warehouse, quick ? 20_000 : 100_000)),
   withWarehouse('mixture', (warehouse) => benchMixture(warehouse, quick ? 10_000 : 60_000)),
   withWarehouse('teams', (warehouse) => benchTeams(warehouse, quick ? 600 : 2_000)),
+  { name: 'partitions', measure: () => benchPartitions(patientSample, quick ? 20_000 : 100_000) },
   withWarehouse('workers', async (warehouse) => [
     ...(await benchClaims(warehouse, 200)),
     ...(await benchWorkers(warehouse, { teams: quick ? 6 : 24, records: 10_000 })),

@@ -107,7 +107,7 @@ describe('a detached run', () => {
     expect(pending.stdout).toContain(`run ${run}, backfill: running`)
     expect(pending.stdout).toContain('no worker executes it')
     expect(pending.stdout).toContain(
-      `left: ${members.length * STREAMS.length} streams; none is read; time left: unknown`,
+      `left: ${members.length * STREAMS.length} streams; none being read; time left: unknown`,
     )
     await Promise.all([startWorker('--concurrency', '2'), startWorker('--concurrency', '2')])
     expect(await ended(run)).toEqual({ status: 'succeeded', error: null })

@@ -175,11 +175,11 @@ function etaText(eta: Eta): string {
   const read = `${counted(slices_claimed, 'stream')} read by ${counted(workers, 'worker')}: ${pages} of ${of} pages${speed}`
   const whyUnknown =
     slices_unknown > 0
-      ? `${counted(slices_unknown, 'stream')} without a count, and none like them is done`
+      ? `${counted(slices_unknown, 'stream')} without a count, and no stream of their kind read yet`
       : 'no page yet'
   const time =
     eta.seconds_left === null ? `unknown (${whyUnknown})` : `about ${formatSeconds(eta.seconds_left)}`
-  return `left: ${counted(slices_left, 'stream')}; ${slices_claimed === 0 ? 'none is read' : read}; time left: ${time}`
+  return `left: ${counted(slices_left, 'stream')}; ${slices_claimed === 0 ? 'none being read' : read}; time left: ${time}`
 }
 
 function runsText(context: Context, runs: readonly Run[]): string {

@@ -148,9 +148,9 @@ export async function readWaitingSlices(db: Kysely<Warehouse>): Promise<readonly
 }
 
 export function waitingSlicesText({ run_id, slices, seconds, workers }: WaitingSlices): string {
-  const count = `${slices} slice${slices === 1 ? '' : 's'} of run ${run_id}`
-  if (workers === 0) return `${count} wait, and no worker is running`
-  return `${count} wait for ${Math.floor(seconds / 60)} minutes, and no worker claims them (${workers} running)`
+  const waiting = `${slices} slice${slices === 1 ? '' : 's'} of run ${run_id} waiting`
+  if (workers === 0) return `${waiting}, and no worker is running`
+  return `${waiting} for ${Math.floor(seconds / 60)} minutes, and claimed by none of the running workers (${workers})`
 }
 
 export const WAITING_SLICES_HINT = 'start intake-sync work, or serve, with the team in its configuration'

@@ -102,7 +102,7 @@ it('without a worker every team waits at once; status and doctor say so with a h
     ['south', run, 4, 0, 0],
   ])
   const { stdout } = await runCommand(['status'], env)
-  expect(stdout).toContain(`south: 4 slices of run ${run} wait, and no worker is running\n`)
+  expect(stdout).toContain(`south: 4 slices of run ${run} waiting, and no worker is running\n`)
   expect(stdout).toContain('hint: start intake-sync work, or serve, with the team in its configuration')
   const json = JSON.parse((await runCommand(['status', '--json'], env)).stdout)
   expect(json.slices_waiting).toMatchObject([
@@ -153,7 +153,7 @@ it('a team that no worker has in its configuration waits after five minutes, and
   expect(await waiting()).toEqual([['south', run, 4, 1, 6]])
   const { stdout } = await runCommand(['status'], { DATABASE_URL: warehouse.url })
   expect(stdout).toContain(
-    `south: 4 slices of run ${run} wait for 6 minutes, and no worker claims them (1 running)\n`,
+    `south: 4 slices of run ${run} waiting for 6 minutes, and claimed by none of the running workers (1)\n`,
   )
   await worker.claim('south', 1)
   expect(await waiting()).toEqual([])
