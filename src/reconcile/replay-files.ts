@@ -9,6 +9,7 @@ import { canonicalText } from '../core/canonical.ts'
 import type { Problem } from '../core/envelope.ts'
 import { MalformedFile, matchQuestions } from '../load/exports/file-problems.ts'
 import type { Loaders } from '../load/merge/loaders.ts'
+import { assertOwned, type TakenSlice } from '../load/slice.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { expectFile, loadedFile } from './expected-from-raw.ts'
@@ -20,6 +21,8 @@ export interface Replaying {
   readonly loaders: Loaders
   readonly teamId: number
   readonly stream: Stream
+  /** See `RewritePortion`. */
+  readonly taken?: TakenSlice | undefined
   readonly signal: AbortSignal
   /** Called with the number of records read so far. */
   readonly onProgress: (records: number) => void
@@ -32,7 +35,7 @@ export interface ReplayedFiles {
 }
 
 export async function replayFiles(
-  { session, loaders, teamId, signal }: Replaying,
+  { session, loaders, teamId, taken, signal }: Replaying,
   tables: ExpectedTables,
 ): Promise<ReplayedFiles> {
   let rewritten = 0
@@ -41,7 +44,7 @@ export async function replayFiles(
     signal.throwIfAborted()
     await loaders.run(async (loader) => {
       try {
-        if (await replayFile(loader, teamId, exportId, tables)) rewritten += 1
+        if (await replayFile(loader, { teamId, taken }, exportId, tables)) rewritten += 1
       } catch (error) {
         if (!(error instanceof MalformedFile)) throw error
         refused += 1
@@ -81,7 +84,7 @@ async function storedExportIds({ db }: Session, teamId: number): Promise<readonl
 /** True when the export's rows were written anew. */
 async function replayFile(
   session: Session,
-  teamId: number,
+  { teamId, taken }: Pick<Replaying, 'teamId' | 'taken'>,
   exportId: string,
   tables: ExpectedTables,
 ): Promise<boolean> {
@@ -91,6 +94,7 @@ async function replayFile(
   await clearFound(session)
   await client.query('begin')
   try {
+    if (taken !== undefined) await assertOwned(db, taken)
     const file = await loadedFile(session, teamId, exportId)
     if (file !== null)
       await noteProblems(session, teamId, exportId, await expectFile(session, teamId, tables, file))

@@ -12,7 +12,7 @@ import { selectTeams } from '../core/which-team.ts'
 import { whyStopped } from '../load/cancel-run.ts'
 import { matchQuestions } from '../load/exports/file-problems.ts'
 import { isRefusalOfData } from '../load/merge/load.ts'
-import { type Loaders, openLoaders } from '../load/merge/loaders.ts'
+import { openLoaders } from '../load/merge/loaders.ts'
 import { beginRun, finishRun, lockStreams, type RunStatus, withinRun } from '../load/runs.ts'
 import type { Stream } from '../streams/stream.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
@@ -72,7 +72,7 @@ export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
         for (const stream of streams) {
           reports.push({
             stream: stream.name,
-            report: await replayed({ ...options, signal }, session, loaders, team, stream),
+            report: await replayed({ ...options, signal }, { session, loaders }, team, stream),
           })
         }
         // Columns of exports refer to questions of forms, and either may have been rebuilt.
@@ -88,11 +88,11 @@ export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
   }
 }
 
-async function replayed(
-  { clock, signal, logger, onProgress }: ReplayOptions,
-  session: Session,
-  loaders: Loaders,
-  { teamId, name }: WarehouseTeam,
+/** A failure is in the report. */
+export async function replayed(
+  { clock, signal, logger, onProgress }: Omit<ReplayOptions, 'url' | 'team' | 'streams'>,
+  using: Pick<Replaying, 'session' | 'loaders' | 'taken'>,
+  { teamId, name }: Pick<WarehouseTeam, 'teamId' | 'name'>,
   stream: Stream,
 ): Promise<ReplayReport> {
   const begun = clock.now()
@@ -102,7 +102,7 @@ async function replayed(
   const none: Replayed = { records: 0, rewritten: 0, removed: 0, refused: 0 }
   try {
     const onRecords = (records: number) => onProgress(name, stream.name, records)
-    const counts = await replayStream({ session, loaders, teamId, stream, signal, onProgress: onRecords })
+    const counts = await replayStream({ ...using, teamId, stream, signal, onProgress: onRecords })
     if (counts.refused === 0) return report('succeeded', counts, null)
     const note = `${counts.refused} of its records could not be rebuilt; their rows are unchanged`
     return report('needs_attention', counts, note)
@@ -154,7 +154,7 @@ interface Replayed extends RewriteCounts {
  * refuses keeps its rows, is counted, and does not stop the others.
  */
 async function replayStream(replaying: Replaying): Promise<Replayed> {
-  const { session, loaders, teamId, stream, signal, onProgress } = replaying
+  const { session, loaders, teamId, stream, taken, signal, onProgress } = replaying
   const tables = await describeTables(session, stream)
   const total = { records: 0, rewritten: 0, removed: 0, refused: 0 }
   // First, because the rows of exports contain the problems of their files.
@@ -178,7 +178,7 @@ async function replayStream(replaying: Replaying): Promise<Replayed> {
     const { envelopes, to } = await nextPortion(session, { teamId, stream: stream.name }, after)
     await loaders.ready()
     if (failure !== null) break
-    const work = rewrite({ teamId, tables, envelopes, scope: { kind: 'range', after, to } })
+    const work = rewrite({ teamId, tables, envelopes, scope: { kind: 'range', after, to }, taken })
       .catch((error: unknown) => {
         failure ??= { error }
       })

@@ -11,6 +11,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { forgetAnswersRead } from '../analytics/wide/wide-questions.ts'
 import type { Envelope } from '../core/envelope.ts'
 import { sendCopy } from '../load/merge/write-batch.ts'
+import { assertOwned, type TakenSlice } from '../load/slice.ts'
 import { linesOf } from '../normalize/lines.ts'
 import type { Session } from '../warehouse/connect.ts'
 import {
@@ -37,6 +38,8 @@ export interface RewritePortion {
   /** The records of intake_raw in `scope`. */
   readonly envelopes: readonly Envelope[]
   readonly scope: Scope
+  /** Nothing is rewritten unless the slice is still ours; left out where a lock guards the stream. */
+  readonly taken?: TakenSlice | undefined
 }
 
 const FOUND = sql.table('pg_temp.differing')
@@ -51,6 +54,7 @@ export async function rewritePart(session: Session, part: RewritePortion): Promi
   await clearFound(session)
   await client.query('begin')
   try {
+    if (part.taken !== undefined) await assertOwned(session.db, part.taken)
     await expectPart(session, part)
     const columns = root.columns.filter((name) => name !== 'team_id')
     const stored = ofTeam(part.teamId)

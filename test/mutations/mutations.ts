@@ -1600,8 +1600,22 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/operate/serve/schedule-teams.test.ts'],
   },
   {
+    bug: 'a worker claims slices of kinds that it does not know',
+    file: 'src/load/claims.ts',
+    from: "\n    and slice.spec ->> 'kind' = any (${kinds}::text[]))`",
+    to: ')`',
+    tests: ['test/load/claims.test.ts'],
+  },
+  {
+    bug: 'a comparison takes its stream away from a backfill',
+    file: 'src/load/claims.ts',
+    from: 'where team_id is not null and reserves order by team_id, stream',
+    to: 'where team_id is not null order by team_id, stream',
+    tests: ['test/load/claims.test.ts'],
+  },
+  {
     bug: 'a record that the service failed to return counts as compared',
-    file: 'src/reconcile/verify/verify.ts',
+    file: 'src/reconcile/verify/verify-stream.ts',
     from: 'isRepaired(found) && source.failedFetches.later.size === 0',
     to: 'isRepaired(found)',
     tests: ['test/reconcile/verify/clocks.test.ts'],

@@ -20,6 +20,7 @@ import {
   type ShownSlice,
 } from '../../operate/health/run-live.ts'
 import { type Run, readRuns } from '../../operate/health/runs.ts'
+import { type VerificationFacts, verificationFacts } from '../../operate/receipts.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { lockHolders } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -77,7 +78,8 @@ async function showRun(context: Context, id: number, options: { json?: true }): 
   const eta = isRunning ? etaOf(slices) : null
   const seconds_left = eta === null ? live.seconds_left : eta.seconds_left
   const log = await readLines(db, id)
-  const shown = { ...run, owner, progress: live.streams, seconds_left, eta, slices, log }
+  const verification = isRunning ? null : await verificationFacts(db, id)
+  const shown = { ...run, owner, progress: live.streams, seconds_left, eta, slices, verification, log }
   if (options.json) printJson(context, shown)
   else context.stdout.write(runText(context, shown))
 }
@@ -111,6 +113,8 @@ interface ShownRun extends Run {
   readonly eta: Eta | null
   /** Of a run that workers execute. */
   readonly slices: readonly ShownSlice[]
+  /** The result of a verification that has ended: counts, no id. */
+  readonly verification: VerificationFacts | null
   readonly log: readonly LogLine[]
 }
 
@@ -145,7 +149,28 @@ function runText(context: Context, run: ShownRun): string {
     const place = stream === null ? '' : `${team ?? '-'}/${stream}: `
     return paragraph(context, `${at.slice(11, 19)} ${level} ${place}${message}`.replace(/\s+/g, ' '), 2)
   })
-  return `${first}${owner}${reasons(context, run)}${table}${slices}${lines.length === 0 ? '' : `log (UTC):\n${lines.join('')}`}`
+  const results = resultsOf(run)
+  const found = results.length === 0 ? '' : fittedTable(context, results, 0)
+  return `${first}${owner}${reasons(context, run)}${table}${found}${slices}${lines.length === 0 ? '' : `log (UTC):\n${lines.join('')}`}`
+}
+
+/** What a verification found, and what workers rebuilt; nothing for other runs. */
+function resultsOf({ kind, slices, verification }: ShownRun): readonly (readonly string[])[] {
+  if (verification !== null) {
+    const figures = ['source', 'warehouse', 'missing', 'extra', 'different', 'repaired'] as const
+    const rows = Object.entries(verification.teams).flatMap(([team, { streams }]) =>
+      Object.entries(streams).map(([stream, facts]) => {
+        const counts = figures.map((figure) => String(facts[figure] ?? '-'))
+        return [`${team}/${stream}`, ...counts, facts.error ?? '']
+      }),
+    )
+    return [['stream', ...figures, ''], ...rows]
+  }
+  const figures = ['status', 'records', 'rewritten', 'removed']
+  const rows = slices.flatMap(({ team, stream, result }) =>
+    result === null ? [] : [[`${team}/${stream}`, ...figures.map((figure) => String(result[figure] ?? '-'))]],
+  )
+  return kind !== 'replay' || rows.length === 0 ? [] : [['stream', ...figures], ...rows]
 }
 
 /** Who executes what is not settled. */

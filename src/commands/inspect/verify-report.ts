@@ -4,7 +4,8 @@
  * Invariant: contains counts, ids and names of fields, never a value; ids are never cut short in the document.
  */
 import type { Channels } from '../../reconcile/verify/channels.ts'
-import type { StreamResult, TeamVerified, VerifySummary } from '../../reconcile/verify/verify.ts'
+import type { TeamVerified, VerifySummary } from '../../reconcile/verify/verify.ts'
+import type { StreamResult } from '../../reconcile/verify/verify-stream.ts'
 import type { Context } from '../context.ts'
 import { printable } from '../printable.ts'
 import { fittedTable, paragraph } from '../terminal.ts'

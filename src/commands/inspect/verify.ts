@@ -10,12 +10,13 @@ import { systemClock } from '../../core/clock.ts'
 import { UsageError } from '../../core/errors.ts'
 import { openBudgets } from '../../load/budgets.ts'
 import { verificationFacts } from '../../operate/receipts.ts'
+import { planVerify } from '../../reconcile/slices.ts'
 import { type VerifySummary, verify } from '../../reconcile/verify/verify.ts'
 import { ALL_STREAMS, FILES } from '../../streams/catalogue.ts'
 import { type Context, exitAfter, openLogger, printJson, requireWarehouse } from '../context.ts'
 import { openReceipt } from '../manage/receipt.ts'
 import { streamsNamed, streamsOption, teamOption } from '../options.ts'
-import { alertsAtEnd, openProgress } from '../run/progress.ts'
+import { alertsAtEnd, openProgress, printPlanned } from '../run/progress.ts'
 import { nextText, verifyDocument, verifyText } from './verify-report.ts'
 
 interface Options {
@@ -24,6 +25,7 @@ interface Options {
   readonly deep?: true
   readonly repair?: true
   readonly allowMassDelete?: true
+  readonly detach?: true
   readonly receipt?: string
   readonly json?: true
 }
@@ -39,10 +41,12 @@ export function verifyCommand(context: Context): Command {
       '--allow-mass-delete',
       'with --repair: apply deletes even if an unusual number of records is gone',
     )
+    .option('--detach', 'plan the run for workers (work, serve), print its number and end')
     .option('--receipt <file>', 'write a signed receipt: counts and hashes of both sides')
     .option('--json', 'print one JSON document')
     .action(async (options: Options) => {
       const summary = await runVerify(context, options)
+      if (summary === null) return
       if (options.json) printJson(context, verifyDocument(summary))
       else {
         context.stdout.write(verifyText(context, summary))
@@ -52,7 +56,7 @@ export function verifyCommand(context: Context): Command {
     })
 }
 
-async function runVerify(context: Context, options: Options): Promise<VerifySummary> {
+async function runVerify(context: Context, options: Options): Promise<VerifySummary | null> {
   const streams = streamsNamed(options.streams, ALL_STREAMS)
   if (options.allowMassDelete && !options.repair) {
     throw new UsageError(
@@ -70,22 +74,29 @@ async function runVerify(context: Context, options: Options): Promise<VerifySumm
       '--deep',
     )
   }
+  if (options.detach && options.receipt !== undefined) {
+    const hint = 'leave out --receipt, and sign one on the page of the run in intake-sync console'
+    throw new UsageError('--detach and --receipt exclude each other', hint, '--detach')
+  }
   const config = readConfig(context.env)
   const teams = requireTeams(config, options.team)
   using receipt = openReceipt(options.receipt)
   await using warehouse = await requireWarehouse(context, config)
   await requireMigrated(warehouse.url)
+  const repair = options.repair ? { allowMassDelete: options.allowMassDelete === true } : null
+  const asked = { url: warehouse.url, teams, streams, repair, deep: options.deep === true }
+  if (options.detach) {
+    const document = { equal: null, streams: {}, deep: null, teams: {} }
+    printPlanned(context, await planVerify(asked), options.json ? document : null)
+    return null
+  }
   using progress = openProgress(context, teams.length > 1)
   const logger = openLogger(progress, config)
   await using _alerts = alertsAtEnd(context, config, { url: warehouse.url, logger })
   await using budgets = openBudgets(warehouse.url)
   const summary = await verify({
-    url: warehouse.url,
+    ...asked,
     budgets,
-    teams,
-    streams,
-    repair: options.repair ? { allowMassDelete: options.allowMassDelete === true } : null,
-    deep: options.deep === true,
     clock: systemClock,
     random: Math.random,
     logger,

@@ -13,7 +13,7 @@ import { UsageError } from '../../core/errors.ts'
 import { parseInstant } from '../../core/time.ts'
 import { type BackfillSummary, backfill } from '../../extract/backfill.ts'
 import type { BackfillOptions, TeamSource } from '../../extract/backfill-options.ts'
-import { type PlannedRun, planBackfill } from '../../extract/planned-backfill.ts'
+import { planBackfill } from '../../extract/planned-backfill.ts'
 import { openBudgets } from '../../load/budgets.ts'
 import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
 import { settleDeliveries } from '../../operate/health/silence-signs.ts'
@@ -24,7 +24,7 @@ import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, exitAfter, openLogger, openWarehouse, printJson } from '../context.ts'
 import { streamsNamed, streamsOption, teamOption } from '../options.ts'
 import { backfillDocument, backfillText } from './backfill-report.ts'
-import { alertsAtEnd, openProgress } from './progress.ts'
+import { alertsAtEnd, openProgress, printPlanned } from './progress.ts'
 
 interface Options {
   readonly streams?: string
@@ -105,7 +105,7 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     isWatched: true,
   }
   if (options.detach) {
-    report(context, await planBackfill(asked), options)
+    printPlanned(context, await planBackfill(asked), options.json ? { streams: {}, teams: {} } : null)
     return null
   }
   const place = { url: warehouse.url, logger }
@@ -113,18 +113,6 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
   const summary = await backfill(asked)
   if (!dry) await removeExpired(warehouse.url, { ...config, teams: teams.map(({ name }) => name) }, logger)
   return summary
-}
-
-function report(context: Context, { runId, slices, workers }: PlannedRun, { json }: Options): void {
-  const id = Number(runId)
-  if (json) printJson(context, { run_id: id, status: 'planned', streams: {}, teams: {}, slices, workers })
-  else {
-    const more =
-      workers === 0 ? 'no worker is running: start intake-sync work, or serve' : `workers: ${workers}`
-    context.stdout.write(
-      `run ${id} is planned: ${slices} slice(s); intake-sync runs show ${id} shows how far it is\n${more}\n`,
-    )
-  }
 }
 
 /** The end of a run waits at most this long for retention. */

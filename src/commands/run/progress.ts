@@ -12,7 +12,8 @@ import { systemClock } from '../../core/clock.ts'
 import type { Progress } from '../../extract/source.ts'
 import { runRound } from '../../operate/alerts/round.ts'
 import { openWebhookChecks } from '../../operate/health/webhook-checks.ts'
-import type { Context, Output } from '../context.ts'
+import type { Planned } from '../../reconcile/slices.ts'
+import { type Context, type Output, printJson } from '../context.ts'
 
 export interface ProgressBars extends Disposable {
   update(team: string, stream: string, progress: Progress): void
@@ -134,4 +135,22 @@ export function alertsAtEnd(
       }
     },
   }
+}
+
+/** The end of `--detach`. `document`: the document of `--json` without streams; null for text. */
+export function printPlanned(
+  context: Context,
+  { runId, slices, workers }: Planned,
+  document: object | null,
+): void {
+  const id = Number(runId)
+  if (document !== null) {
+    printJson(context, { run_id: id, status: 'planned', ...document, slices, workers })
+    return
+  }
+  const more =
+    workers === 0 ? 'no worker is running: start intake-sync work, or serve' : `workers: ${workers}`
+  context.stdout.write(
+    `run ${id} is planned: ${slices} slice(s); intake-sync runs show ${id} shows how far it is\n${more}\n`,
+  )
 }

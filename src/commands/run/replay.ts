@@ -11,18 +11,20 @@ import { UsageError } from '../../core/errors.ts'
 import { parseInstant } from '../../core/time.ts'
 import { type ReplayReport, type ReplaySummary, replay } from '../../reconcile/replay.ts'
 import { type InboxReplayed, replayInbox } from '../../reconcile/replay-inbox.ts'
+import { planReplay } from '../../reconcile/slices.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
 import { type Context, exitAfter, openLogger, printJson, requireWarehouse } from '../context.ts'
 import { streamsNamed, streamsOption, teamOption } from '../options.ts'
 import { table } from '../printable.ts'
 import { fittedTable, paragraph } from '../terminal.ts'
-import { alertsAtEnd, openProgress } from './progress.ts'
+import { alertsAtEnd, openProgress, printPlanned } from './progress.ts'
 
 interface Options {
   readonly streams?: string
   readonly team?: string
   readonly inbox?: true
   readonly since?: string
+  readonly detach?: true
   readonly json?: true
 }
 
@@ -36,22 +38,29 @@ export function replayCommand(context: Context): Command {
       '--since <time>',
       'with --inbox: events received at this time or later (ISO 8601, UTC without a zone)',
     )
+    .option('--detach', 'plan the run for workers (work, serve), print its number and end')
     .option('--json', 'print one JSON document')
     .action(async (options: Options) => {
       if (options.inbox || options.since !== undefined) return await replayEvents(context, options)
       const summary = await runReplay(context, options)
+      if (summary === null) return
       if (options.json) printJson(context, replayDocument(summary))
       else context.stdout.write(replayText(context, summary))
       exitAfter(context, summary.status)
     })
 }
 
-async function runReplay(context: Context, options: Options): Promise<ReplaySummary> {
+async function runReplay(context: Context, options: Options): Promise<ReplaySummary | null> {
   const streams = streamsNamed(options.streams, ALL_STREAMS)
   if (options.team === '') throw new UsageError('--team is empty', 'name a team of the warehouse', '--team')
   const config = readConfig(context.env)
   await using warehouse = await requireWarehouse(context, config)
   await requireMigrated(warehouse.url)
+  if (options.detach) {
+    const planned = await planReplay(warehouse.url, streams, options.team)
+    printPlanned(context, planned, options.json ? { streams: {}, teams: {} } : null)
+    return null
+  }
   using progress = openProgress(context, options.team === undefined)
   const logger = openLogger(progress, config)
   await using _alerts = alertsAtEnd(context, config, { url: warehouse.url, logger })
@@ -73,6 +82,8 @@ async function replayEvents(context: Context, options: Options): Promise<void> {
     const hint = 'write it as replay --inbox --since 2026-01-31T08:00:00Z'
     throw new UsageError('--inbox and --since go together, and --since is a time', hint, '--since')
   }
+  if (options.detach)
+    throw new UsageError('--detach and --inbox exclude each other', 'leave out one of them', '--detach')
   const streams = options.streams === undefined ? null : streamsNamed(options.streams, ALL_STREAMS)
   const config = readConfig(context.env)
   await using warehouse = await requireWarehouse(context, config)

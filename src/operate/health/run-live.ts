@@ -112,6 +112,8 @@ export interface ShownSlice {
   readonly expected: number | null
   /** Since it was last claimed, until it was settled; null while it is pending. */
   readonly seconds: number | null
+  /** Counts, status and note of what was settled; null until then. */
+  readonly result: Readonly<Record<string, unknown>> | null
 }
 
 export async function readSlices(db: Kysely<Warehouse>, runId: number): Promise<readonly ShownSlice[]> {
@@ -124,7 +126,7 @@ export async function readSlices(db: Kysely<Warehouse>, runId: number): Promise<
       case when result ->> 'status' in ('failed', 'interrupted') then null
         else coalesce(progress.pages, (result ->> 'requests')::bigint)::float8 end as pages,
       case when state <> 'pending' then greatest(0, extract(epoch from coalesce(settled_at, now()) - claimed_at))::float8
-        end as seconds
+        end as seconds, result
     from intake_ops.slices slice
     left join intake.teams team using (team_id)
     left join intake_ops.run_progress progress

@@ -12,6 +12,7 @@ import { openWorker } from '../../extract/work.ts'
 import type { Ingester } from '../../ingest/http/server.ts'
 import { openBudgets } from '../../load/budgets.ts'
 import { restoreTeam } from '../../load/teams.ts'
+import { WORKS } from '../../reconcile/slices.ts'
 import { openBoundedQueries } from '../../warehouse/bounded-queries.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { type AlertWatch, openAlerts } from '../alerts/round.ts'
@@ -110,7 +111,7 @@ async function openParts(
     const { random, version = '0.0.0' } = options
     const onRunEnded = async () => alerts?.wake()
     const worker = use(
-      openWorker({ url, clock, random, logger, version, teams, onRunEnded, ...options.work }),
+      openWorker({ url, clock, random, logger, version, teams, works: WORKS, onRunEnded, ...options.work }),
     )
     parts.work = () => worker.trouble()
   }

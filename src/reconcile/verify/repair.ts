@@ -21,6 +21,7 @@ import type { Source } from '../../extract/source.ts'
 import { storedExports } from '../../load/exports/export-file.ts'
 import { joinProblems, matchQuestions } from '../../load/exports/file-problems.ts'
 import { storedVersions } from '../../load/merge/skip-unchanged.ts'
+import { assertOwned } from '../../load/slice.ts'
 import { linesOf } from '../../normalize/lines.ts'
 import { type DeadLetter, tombstone } from '../../normalize/read-record.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -96,7 +97,7 @@ async function deriveAgain(
   const ids = found.map(({ id }) => id)
   const envelopes = await recordsOf(session, { teamId, stream: source.stream.name }, ids)
   await source.loaders.run((loader) =>
-    rewritePart(loader, { teamId, tables, envelopes, scope: { kind: 'ids', ids } }),
+    rewritePart(loader, { teamId, tables, envelopes, scope: { kind: 'ids', ids }, taken: source.taken }),
   )
 }
 
@@ -229,6 +230,7 @@ async function removeStrays(
       where raw.team_id = stored.team_id and raw.stream = ${stream} and raw.id = stored.export_id and not raw.deleted)`
   if (ids.length === 0) return
   await session.db.transaction().execute(async (transaction) => {
+    await assertOwned(transaction, source.taken)
     // The bytes too, or a replay would create the same rows again.
     for (const name of [...tables.files.map((table) => table.name), 'intake_raw.export_files'])
       await sql`delete from ${sql.table(name)} stored where ${stray}`.execute(transaction)

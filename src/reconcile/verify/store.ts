@@ -6,13 +6,12 @@
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../../core/envelope.ts'
 import { FILES } from '../../streams/catalogue.ts'
-import type { Session } from '../../warehouse/connect.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Channels } from './channels.ts'
-import type { StreamVerified } from './verify-stream.ts'
+import { isEqual, type StreamVerified } from './verify-stream.ts'
 
 export async function storeVerified(
-  { db }: Session,
+  db: Kysely<Warehouse>,
   key: { readonly runId: string; readonly teamId: number; readonly stream: StreamName },
   verified: StreamVerified,
 ): Promise<void> {
@@ -30,18 +29,9 @@ export async function storeVerified(
     )`.execute(db)
 }
 
-export function isEqual({ missing, extra, different }: StreamVerified): boolean {
-  return missing.length + extra.length + different.length === 0
-}
-
-/** True if every difference was repaired. */
-export function isRepaired({ missing, extra, different, repaired }: StreamVerified): boolean {
-  return missing.length + extra.length + different.length === repaired
-}
-
 /** Adds to the verification of the team's exports. */
 export async function storeChannels(
-  { db }: Session,
+  db: Kysely<Warehouse>,
   { runId, teamId }: { readonly runId: string; readonly teamId: number },
   channels: Channels,
 ): Promise<void> {

@@ -5,11 +5,20 @@
  * tables, never by a value.
  */
 import { sql } from 'kysely'
+import type { StreamName } from '../../core/envelope.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
+import type { BackfillOptions, OpenTeam } from '../../extract/backfill-options.ts'
 import { laterNote } from '../../extract/conflicts/settle-conflicts.ts'
-import type { Source } from '../../extract/source.ts'
-import { cursorOf } from '../../load/slice.ts'
+import { figuresOf, sourceOf } from '../../extract/run-stream.ts'
+import { emptyTally, type Source } from '../../extract/source.ts'
+import { whyStopped } from '../../load/cancel-run.ts'
+import type { Loaders } from '../../load/merge/loaders.ts'
+import { firstStep, type RunProgress } from '../../load/run-progress.ts'
+import type { RunStatus } from '../../load/runs.ts'
+import { cursorOf, type TakenSlice } from '../../load/slice.ts'
+import type { Stream } from '../../streams/stream.ts'
 import { openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
+import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { describeTables, type ExpectedTables } from '../expected-tables.ts'
 import { type ConfirmedDifferences, confirmDifferences, presentOf, type StreamComparison } from './confirm.ts'
 import { expectRaw, type SourceRead, UNKNOWN } from './expect-raw.ts'
@@ -28,6 +37,15 @@ export interface StreamVerified extends Omit<ConfirmedDifferences, 'differences'
   readonly note: string | null
 }
 
+export function isEqual({ missing, extra, different }: StreamVerified): boolean {
+  return missing.length + extra.length + different.length === 0
+}
+
+/** True if every difference was repaired. */
+export function isRepaired({ missing, extra, different, repaired }: StreamVerified): boolean {
+  return missing.length + extra.length + different.length === repaired
+}
+
 export interface RepairOptions {
   readonly allowMassDelete: boolean
 }
@@ -38,11 +56,79 @@ export interface VerifySessions extends AsyncDisposable {
   readonly scanning: Session
 }
 
-export async function openVerifySessions(url: string): Promise<VerifySessions> {
-  const session = await openSession({ url, purpose: 'verify compare', planner: PLANNER.compare })
-  const scanning = await openSession({ url, purpose: 'verify scan', planner: PLANNER.compare })
+/** `worker`: see `ConnectionOptions`. */
+export async function openVerifySessions(url: string, worker?: string): Promise<VerifySessions> {
+  const common = { url, planner: PLANNER.compare, worker }
+  const session = await openSession({ ...common, purpose: 'verify compare' })
+  const scanning = await openSession({ ...common, purpose: 'verify scan' })
   const close = async () => void (await Promise.all([session.close(), scanning.close()]))
   return { session, scanning, [Symbol.asyncDispose]: close }
+}
+
+/** The result of a stream, or the reason why it could not be compared. */
+export type StreamResult =
+  | { readonly stream: StreamName; readonly status: RunStatus; readonly verified: StreamVerified }
+  | { readonly stream: StreamName; readonly status: 'failed' | 'interrupted'; readonly error: string }
+
+/** Streams of one team are compared one after another, since they share the sessions. */
+export interface Comparing {
+  readonly options: Pick<BackfillOptions, 'url' | 'clock' | 'logger' | 'signal' | 'onProgress'> & {
+    readonly repair: RepairOptions | null
+  }
+  readonly runId: string
+  readonly progress: RunProgress
+  readonly loaders: Loaders
+  readonly sessions: VerifySessions
+  readonly team: OpenTeam
+}
+
+interface Taking {
+  readonly take: () => TakenSlice | Promise<TakenSlice>
+  readonly store: (verified: StreamVerified) => Promise<void>
+}
+
+/** Never throws because of the source. */
+export async function compareOne(
+  run: Comparing,
+  stream: Stream,
+  { take, store }: Taking,
+): Promise<StreamResult> {
+  const { options, team } = run
+  const counted = { meter: { requests: 0, throttled: 0 }, tally: emptyTally(), step: firstStep() }
+  run.progress.watch(team.teamId, stream.name, () => figuresOf({ ...counted, client: team.client }))
+  try {
+    const source = sourceOf(options, team, { stream, taken: await take(), loaders: run.loaders, ...counted })
+    const found = await verifyStream(source, run.sessions, options.repair)
+    await store(found)
+    // Records that could not be fetched were not compared.
+    const isDone = isRepaired(found) && source.failedFetches.later.size === 0
+    return { stream: stream.name, status: isDone ? 'succeeded' : 'needs_attention', verified: found }
+  } catch (error) {
+    return { stream: stream.name, ...failureOf(options, { team: team.name, stream: stream.name }, error) }
+  } finally {
+    counted.step.phase = 'ended'
+  }
+}
+
+export function failureOf(
+  { logger, signal }: Pick<BackfillOptions, 'logger' | 'signal'>,
+  place: { readonly team: string; readonly stream: StreamName },
+  error: unknown,
+): { readonly status: 'failed' | 'interrupted'; readonly error: string } {
+  if (signal.aborted) return { status: 'interrupted', error: whyStopped(signal) }
+  const { code, message, hint } = warehouseError(error)
+  const note = hint === undefined ? message : `${message} — ${hint}`
+  logger.error({ ...place, code }, note)
+  return { status: 'failed', error: note }
+}
+
+/** Null for a stream that is as it should be. */
+export function noteOf(result: StreamResult): string | null {
+  if ('error' in result) return result.error
+  if (result.status === 'succeeded') return null
+  const { missing, extra, different, repaired, note } = result.verified
+  const counts = `${missing.length} missing, ${extra.length} extra, ${different.length} different, ${repaired} repaired`
+  return note === null ? counts : `${counts}; ${note}`
 }
 
 /** `hint` null to compare only. */

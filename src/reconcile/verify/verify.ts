@@ -8,13 +8,12 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import type { StreamName } from '../../core/envelope.ts'
 import { openFairQueue } from '../../core/fair-queue.ts'
-import { type OpenTeam, openTeam, type TeamSource } from '../../extract/backfill-options.ts'
-import { figuresOf, sourceOf } from '../../extract/run-stream.ts'
-import { emptyTally, type Progress } from '../../extract/source.ts'
+import { openTeam, type TeamSource } from '../../extract/backfill-options.ts'
+import { sourceOf } from '../../extract/run-stream.ts'
+import type { Progress } from '../../extract/source.ts'
 import type { Budgets } from '../../load/budgets.ts'
-import { whyStopped } from '../../load/cancel-run.ts'
-import { type Loaders, type OpenLoaders, openLoaders } from '../../load/merge/loaders.ts'
-import { firstStep, openRunProgress, type RunProgress } from '../../load/run-progress.ts'
+import { type OpenLoaders, openLoaders } from '../../load/merge/loaders.ts'
+import { openRunProgress, type RunProgress } from '../../load/run-progress.ts'
 import { beginRun, finishRun, lockStreams, type RunStatus, withinRun } from '../../load/runs.ts'
 import { takeSlice, untakenSlice } from '../../load/slice.ts'
 import { teamIdOf } from '../../load/teams.ts'
@@ -26,13 +25,17 @@ import { describeTables } from '../expected-tables.ts'
 import { statusOf } from '../replay.ts'
 import { type Channels, compareChannels } from './channels.ts'
 import { expectSource } from './expect-source.ts'
-import { isEqual, isRepaired, storeChannels, storeVerified } from './store.ts'
+import { storeChannels, storeVerified } from './store.ts'
 import {
+  type Comparing,
+  compareOne,
+  failureOf,
+  isEqual,
+  noteOf,
   openVerifySessions,
   type RepairOptions,
+  type StreamResult,
   type StreamVerified,
-  type VerifySessions,
-  verifyStream,
 } from './verify-stream.ts'
 
 /** Teams compared at once: each has two sessions, and a service that may be slow. */
@@ -60,11 +63,6 @@ export interface VerifyOptions {
   /** Stores how far the run has come while it runs, for the console. Default: no. */
   readonly isWatched?: boolean
 }
-
-/** The result of a stream, or the reason why it could not be compared. */
-export type StreamResult =
-  | { readonly stream: StreamName; readonly status: RunStatus; readonly verified: StreamVerified }
-  | { readonly stream: StreamName; readonly status: 'failed' | 'interrupted'; readonly error: string }
 
 export interface VerifySummary {
   readonly runId: string
@@ -136,12 +134,6 @@ interface VerifyContext {
   readonly progress: RunProgress
 }
 
-interface Run extends Omit<VerifyContext, 'loaders'> {
-  readonly loaders: Loaders
-  readonly sessions: VerifySessions
-  readonly team: OpenTeam
-}
-
 /** Never throws: an error fails the streams of this team, and the other teams continue. */
 async function verifyTeam(
   shared: VerifyContext,
@@ -154,10 +146,20 @@ async function verifyTeam(
     await using opened = openTeam(team, options)
     await using sessions = await openVerifySessions(options.url)
     const loaders = shared.loaders.ofTeam(team.teamId)
-    const run: Run = { ...shared, loaders, sessions, team: opened }
-    for (const stream of options.streams) results.push(await verified(run, stream))
+    const { control, runId } = shared
+    const run: Comparing = { ...shared, loaders, sessions, team: opened }
+    for (const stream of options.streams) {
+      const key = { teamId: team.teamId, stream: stream.name, slice: '' }
+      const take = () =>
+        options.repair === null ? untakenSlice(key, runId) : takeSlice(control.db, key, runId)
+      const store = (found: StreamVerified) => storeVerified(control.db, { runId, ...key }, found)
+      results.push(await compareOne(run, stream, { take, store }))
+    }
     const isRead = results.every((result) => 'verified' in result)
-    deep = options.deep && isRead ? await channelsOf(run) : null
+    if (options.deep && isRead) {
+      deep = await compareBoth(run)
+      await storeChannels(control.db, { runId, teamId: team.teamId }, deep)
+    }
   } catch (error) {
     // The step after the last stream compares exports with responses.
     const unread = options.streams.slice(results.length).map(({ name }) => name)
@@ -170,75 +172,41 @@ async function verifyTeam(
   return { name: team.name, streams: results, deep }
 }
 
-async function verified(run: Run, stream: Stream): Promise<StreamResult> {
-  const { options, control, runId, team } = run
-  const { repair } = options
-  const key = { teamId: team.teamId, stream: stream.name }
-  const counted = { meter: { requests: 0, throttled: 0 }, tally: emptyTally(), step: firstStep() }
-  run.progress.watch(team.teamId, stream.name, () => figuresOf({ ...counted, client: team.client }))
-  try {
-    const taken =
-      repair === null
-        ? untakenSlice({ ...key, slice: '' }, runId)
-        : await takeSlice(control.db, { ...key, slice: '' }, runId)
-    const source = sourceOf(options, team, { stream, taken, loaders: run.loaders, ...counted })
-    const found = await verifyStream(source, run.sessions, repair)
-    await storeVerified(control, { runId, ...key }, found)
-    // Records that could not be fetched were not compared.
-    const isDone = isRepaired(found) && source.failedFetches.later.size === 0
-    return { stream: stream.name, status: isDone ? 'succeeded' : 'needs_attention', verified: found }
-  } catch (error) {
-    return { stream: stream.name, ...failureOf(options, { team: team.name, stream: stream.name }, error) }
-  } finally {
-    counted.step.phase = 'ended'
-  }
-}
-
-function failureOf(
-  { logger, signal }: VerifyOptions,
-  place: { readonly team: string; readonly stream: StreamName },
-  error: unknown,
-): { readonly status: 'failed' | 'interrupted'; readonly error: string } {
-  if (signal.aborted) return { status: 'interrupted', error: whyStopped(signal) }
-  const { code, message, hint } = warehouseError(error)
-  const note = hint === undefined ? message : `${message} — ${hint}`
-  logger.error({ ...place, code }, note)
-  return { status: 'failed', error: note }
-}
-
 /** Compares both channels; differences are confirmed by a second read, since the channels are not read at once. */
-async function channelsOf(run: Run): Promise<Channels> {
-  const { options, control, sessions, team, runId } = run
-  const { session, scanning } = sessions
-  const first = await compareChannels(session, team.teamId, options.signal)
-  let channels = first
-  if (first.differences.length > 0) {
-    for (const stream of [streamNamed(FILES.reading.rowsOf)!, FILES]) {
-      const tables = await describeTables(session, stream)
-      const taken = untakenSlice({ teamId: team.teamId, stream: stream.name, slice: '' }, runId)
-      const source = sourceOf(options, team, { stream, taken, loaders: run.loaders })
-      await expectSource(source, session, scanning, tables)
-    }
-    const again = await compareChannels(session, team.teamId, options.signal)
-    const before = new Set(first.differences.map((difference) => JSON.stringify(difference)))
-    channels = { ...again, differences: again.differences.filter((each) => before.has(JSON.stringify(each))) }
-  }
-  await storeChannels(control, { runId, teamId: team.teamId }, channels)
-  return channels
+export async function compareBoth(run: Comparing): Promise<Channels> {
+  const { options, sessions, team } = run
+  const compare = () => compareChannels(sessions.session, team.teamId, options.signal)
+  const first = await compare()
+  if (first.differences.length === 0) return first
+  for (const stream of [RESPONSES, FILES]) await expectAgain(run, stream)
+  const again = await compare()
+  const before = new Set(first.differences.map((difference) => JSON.stringify(difference)))
+  return { ...again, differences: again.differences.filter((each) => before.has(JSON.stringify(each))) }
+}
+
+/** The stream whose answers files have. */
+export const RESPONSES = streamNamed(FILES.reading.rowsOf)!
+
+/** Reads the stream into the expected tables, without comparing it. */
+export async function expectAgain(run: Comparing, stream: Stream): Promise<void> {
+  const { options, sessions, team, runId, loaders } = run
+  const tables = await describeTables(sessions.session, stream)
+  const taken = untakenSlice({ teamId: team.teamId, stream: stream.name, slice: '' }, runId)
+  const source = sourceOf(options, team, { stream, taken, loaders })
+  await expectSource(source, sessions.session, sessions.scanning, tables)
 }
 
 function notesOf(teams: VerifySummary['teams']): string | null {
   const notes = teams.flatMap(({ name, streams, deep }) => [
-    ...(deep === null || deep.differences.length === 0
-      ? []
-      : [`${name}: exports and responses differ in ${deep.differences.length} place(s)`]),
-    ...streams.flatMap((stream) => {
-      if ('error' in stream) return [`${name}/${stream.stream}: ${stream.error}`]
-      if (stream.status === 'succeeded') return []
-      const { missing, extra, different, repaired, note } = stream.verified
-      const counts = `${missing.length} missing, ${extra.length} extra, ${different.length} different, ${repaired} repaired`
-      return [`${name}/${stream.stream}: ${counts}${note === null ? '' : `; ${note}`}`]
+    ...(deep === null || deep.differences.length === 0 ? [] : [`${name}: ${channelsNote(deep)}`]),
+    ...streams.flatMap((result) => {
+      const note = noteOf(result)
+      return note === null ? [] : [`${name}/${result.stream}: ${note}`]
     }),
   ])
   return notes.length === 0 ? null : notes.join('\n')
+}
+
+export function channelsNote({ differences }: Channels): string {
+  return `exports and responses differ in ${differences.length} place(s)`
 }

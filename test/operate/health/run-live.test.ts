@@ -43,6 +43,7 @@ const slice = (over: Partial<ShownSlice>): ShownSlice => ({
     epoch: 1,
     owner: null,
     claimed_at: null,
+    result: null,
   },
   ...{
     silent_seconds: null,
