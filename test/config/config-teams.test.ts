@@ -202,6 +202,17 @@ describe('a file of teams', () => {
     ])
   })
 
+  test('may have settings at each end of their ranges', () => {
+    const least = { name: 'n', concurrency: 1, pageSize: 1, apiVersion: 'v2' }
+    const most = { name: 'n'.repeat(63), concurrency: 64, pageSize: 100_000 }
+    const env = { ...withTeams(team(least), team(most)), INTAKE_GIVE_UP_AFTER: '7d' }
+    expect(readConfig(env).teams).toMatchObject([
+      { ...least, giveUpAfterMs: 604_800_000 },
+      { ...most, apiVersion: 'v2.1' },
+    ])
+    expect(readConfig({ ...env, INTAKE_GIVE_UP_AFTER: '1s' }).teams[0]?.giveUpAfterMs).toBe(1_000)
+  })
+
   test('has request limits of its own, which take precedence over the environment', () => {
     const env = {
       ...withTeams(
@@ -311,7 +322,14 @@ describe('a file of teams', () => {
       { teams: [team({ bodyKeys: { [`${CANARY}@`]: 'env:NOTHING' } })] },
       /teams\.0\.bodyKeys\.an unknown key names a variable/,
     ],
-    ['with a page size of none', { teams: [team({ pageSize: 0 })] }, /teams\.0\.pageSize/],
+    ['with a page size of none', { teams: [team({ pageSize: 0 })] }, /teams\.0\.pageSize: too small/],
+    ['with too large a page', { teams: [team({ pageSize: 100_001 })] }, /teams\.0\.pageSize: too big/],
+    ['with half a page', { teams: [team({ pageSize: 1.5 })] }, /teams\.0\.pageSize: invalid type/],
+    ['with no request at a time', { teams: [team({ concurrency: 0 })] }, /concurrency: too small/],
+    ['with too many requests at a time', { teams: [team({ concurrency: 65 })] }, /concurrency: too big/],
+    ['with half a request at a time', { teams: [team({ concurrency: 1.5 })] }, /concurrency: invalid type/],
+    ['with an empty secret', { teams: [team({ webhookSecrets: [''] })] }, /webhookSecrets\.0: too small/],
+    ['with too long a name', { teams: [team({ name: 'n'.repeat(64) })] }, /teams\.0\.name/],
     ['with a zone that is none', { teams: [team({ timezone: CANARY })] }, /teams\.0\.timezone/],
     ['with a key that cannot be sent', { teams: [team({ apiKey: `${CANARY}\n` })] }, /teams\.0\.apiKey/],
     [

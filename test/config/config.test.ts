@@ -58,6 +58,36 @@ test('a header of logins needs addresses that may send it, and roles', () => {
   )
 })
 
+test('roles are those of each login and group; other logins are refused unless they have one too', () => {
+  const env = { INTAKE_CONSOLE_LOGIN_HEADER: 'X-Login', INTAKE_CONSOLE_PROXIES: ' 192.0.2.7 , 10.0.0.0/8' }
+  const rolesOf = (text: string, more: object = {}) =>
+    readConfig({ ...env, INTAKE_CONSOLE_ROLES: text, ...more }).consoleProxy!
+  const { roles, groupsHeader, addresses } = rolesOf(' ada@example.org = steward ,b+c.d-e_f=operator')
+  expect(roles).toEqual({
+    logins: new Map([
+      ['ada@example.org', 'steward'],
+      ['b+c.d-e_f', 'operator'],
+    ]),
+    groups: new Map(),
+    others: null,
+  })
+  expect(groupsHeader).toBeNull()
+  expect(['192.0.2.7', '10.9.9.9', '192.0.2.8'].map((address) => addresses.check(address))).toEqual([
+    ...[true, true, false],
+  ])
+  // A login is never read as a group: their names are apart.
+  const both = rolesOf('ops=viewer,group:ops=operator,*=viewer', { INTAKE_CONSOLE_GROUPS_HEADER: 'X-Groups' })
+  expect([both.roles.logins.get('ops'), both.roles.groups.get('ops')]).toEqual(['viewer', 'operator'])
+  expect(both.groupsHeader).toBe('x-groups')
+  const without = (name: string) => errorOf({ ...env, INTAKE_CONSOLE_ROLES: '*=viewer', [name]: '' })
+  expect(without('INTAKE_CONSOLE_PROXIES').hint).toBe('set INTAKE_CONSOLE_PROXIES')
+  expect(without('INTAKE_CONSOLE_ROLES').hint).toBe('set INTAKE_CONSOLE_ROLES')
+  expect(rolesOf(`${'x'.repeat(100)}=viewer`).roles.logins.size).toBe(1)
+  expect(errorOf({ ...env, INTAKE_CONSOLE_ROLES: `${'x'.repeat(101)}=viewer` }).variable).toBe(
+    'INTAKE_CONSOLE_ROLES',
+  )
+})
+
 test('without any variable everything has its default', () => {
   expect(readConfig({})).toEqual({
     databaseUrl: null,
@@ -92,10 +122,16 @@ test('without any variable everything has its default', () => {
 test.each([
   [{ INTAKE_TEAM: 'default' }, true],
   [{ INTAKE_WEBHOOK_SECRETS: 'a-secret' }, true],
+  [{}, false],
   [{ INTAKE_BASE_URL: 'https://x', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }, true],
   [{ INTAKE_TEAM: '', LOG_LEVEL: 'error', INTAKE_CRON: 'off' }, false],
 ])('%j names a team: %j', (env, expected) => {
   expect(readConfig(env).namesTeams).toBe(expected)
+})
+
+test('a file of teams names them', () => {
+  const path = fileOf({ teams: [{ name: 'north' }] })
+  expect(readConfig({ INTAKE_CONFIG: path }).namesTeams).toBe(true)
 })
 
 test('an empty variable counts as not set', () => {
@@ -159,13 +195,22 @@ const GOOD: readonly (readonly [string, string, string, unknown])[] = [
   ['INTAKE_ADMIN_PORT', '9191', 'adminPort', 9191],
   ['INTAKE_CONSOLE_PORT', '9292', 'consolePort', 9292],
   ['INTAKE_CONSOLE_URL', 'https://console.example.org', 'consoleUrl', 'https://console.example.org'],
+  ['INTAKE_CONSOLE_URL', 'http://127.0.0.1:9091/', 'consoleUrl', 'http://127.0.0.1:9091/'],
+  ['INTAKE_CONSOLE_HOST', '0.0.0.0', 'consoleHost', '0.0.0.0'],
   ['INTAKE_CONSOLE_VALUES', '1', 'consoleValues', true],
+  ['INTAKE_CONSOLE_VALUES', '0', 'consoleValues', false],
   ['INTAKE_CRON', '*/5 1-3 * * MON,FRI', 'cron', '*/5 1-3 * * MON,FRI'],
   ['INTAKE_CRON', 'off', 'cron', null],
   ['INTAKE_CRON_MISSED', '', 'cronMissed', 'skip'],
   ['INTAKE_CRON_MISSED', 'run', 'cronMissed', 'run'],
   ['INTAKE_LOOKBACK_DAYS', '0', 'lookbackDays', 0],
   ['INTAKE_SWEEP_DAYS', '1', 'sweepDays', 1],
+  ['INTAKE_SWEEP_DAYS', '0', 'sweepDays', 0],
+  ['INTAKE_LOOKBACK_DAYS', '3650', 'lookbackDays', 3650],
+  ['INTAKE_INBOX_DAYS', '1', 'inboxDays', 1],
+  ['INTAKE_HISTORY_DAYS', '3650', 'historyDays', 3650],
+  // The other alphabet of base64, without padding.
+  ['INTAKE_ENCRYPTION_KEY', '-_'.repeat(21).concat('A'), 'encryptionKey', '-_'.repeat(21).concat('A')],
   [
     'INTAKE_ENCRYPTION_KEY',
     Buffer.alloc(32, 7).toString('base64'),
@@ -173,7 +218,9 @@ const GOOD: readonly (readonly [string, string, string, unknown])[] = [
     Buffer.alloc(32, 7).toString('base64'),
   ],
   ['INTAKE_ANALYTICS_KEY', 'sixteen symbols.', 'analyticsKey', 'sixteen symbols.'],
-  ['LOG_LEVEL', 'silent', 'logLevel', 'silent'],
+  ...['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'].map(
+    (level) => ['LOG_LEVEL', level, 'logLevel', level] as const,
+  ),
 ]
 
 test.each(['a:5432,b:5432', 'a,b'])('the hint for %s says that one address is needed', (hosts) => {
@@ -220,6 +267,11 @@ const BAD: readonly (readonly [string, string])[] = [
   ['INTAKE_INBOX_DAYS', '-1'],
   ['INTAKE_INBOX_DAYS', '1.5'],
   ['INTAKE_INBOX_DAYS', `7${CANARY}`],
+  ['INTAKE_INBOX_DAYS', `${CANARY}7`],
+  ['INTAKE_INBOX_DAYS', '3651'],
+  ['INTAKE_HISTORY_DAYS', '3651'],
+  ['INTAKE_RUN_DAYS', '0'],
+  ['INTAKE_SWEEP_DAYS', '3651'],
   ['INTAKE_WEBHOOK_PORT', '65536'],
   ['INTAKE_WEBHOOK_PORT', ' '],
   ['INTAKE_WEBHOOK_PORT', '0x50'],
@@ -228,6 +280,15 @@ const BAD: readonly (readonly [string, string])[] = [
   ['INTAKE_CONSOLE_PORT', CANARY],
   ['INTAKE_CONSOLE_URL', `https://${CANARY}.invalid/path`],
   ['INTAKE_CONSOLE_URL', CANARY],
+  ['INTAKE_CONSOLE_URL', `ftp://${CANARY}`],
+  ['INTAKE_CONSOLE_URL', `https://${CANARY}@console.example.org`],
+  ['INTAKE_CONSOLE_URL', `https://console.example.org?${CANARY}`],
+  ['INTAKE_CONSOLE_URL', `https://console.example.org#${CANARY}`],
+  ['INTAKE_CONSOLE_URL', `https://${CANARY}:x`],
+  ['INTAKE_CONSOLE_LOGIN_HEADER', 'x'.repeat(65)],
+  ['INTAKE_CONSOLE_ROLES', `${CANARY}=viewer,`],
+  ['INTAKE_CONSOLE_ROLES', `${CANARY} of=viewer`],
+  ['INTAKE_CONSOLE_ROLES', 'ada=Viewer'],
   ['INTAKE_CONSOLE_PROXIES', CANARY],
   ['INTAKE_CONSOLE_LOGIN_HEADER', `${CANARY} x`],
   ['INTAKE_CONSOLE_GROUPS_HEADER', `${CANARY}:`],
@@ -247,6 +308,12 @@ const BAD: readonly (readonly [string, string])[] = [
   ['INTAKE_LOOKBACK_DAYS', 'two'],
   ['INTAKE_ENCRYPTION_KEY', CANARY],
   ['INTAKE_ENCRYPTION_KEY', Buffer.alloc(31).toString('base64')],
+  ['INTAKE_ENCRYPTION_KEY', 'A'.repeat(44)],
+  ['INTAKE_ENCRYPTION_KEY', `${'A'.repeat(43)}==`],
+  ['INTAKE_ANALYTICS_KEY', 'fifteen symbols'],
+  ['DATABASE_URL', `x-postgres://u:${CANARY}@localhost/w`],
+  ['INTAKE_CRON_MISSED', `run ${CANARY}`],
+  ['LOG_LEVEL', `info ${CANARY}`],
   ['INTAKE_ENCRYPTION_KEY', `!${Buffer.alloc(32).toString('base64')}?`],
   ['INTAKE_ANALYTICS_KEY', CANARY],
   ['LOG_LEVEL', CANARY],

@@ -13,7 +13,7 @@ import { FIXTURES, TABLES } from './fixtures/all.ts'
 /** A cell, and a value as a fixture promises it, in one form. */
 function comparable(value: unknown, type: string): unknown {
   if (value === null || value === undefined) return null
-  if (type === 'boolean') return value === true || value === 't' ? 't' : 'f'
+  if (type === 'boolean') return typeof value === 'boolean' ? String(value)[0] : value
   if (type === 'timestamp with time zone')
     return new Date(String(value).replace(/(\.\d{3})\d*/, '$1')).toISOString() + fractionOf(String(value))
   if (type === 'text[]') return arrayText(value)

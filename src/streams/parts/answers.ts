@@ -59,7 +59,7 @@ const NOTHING: JsonObject = {}
 
 function asRecord(value: unknown): JsonObject | null {
   if (isObject(value)) return value
-  if (value === null || value === undefined) return NOTHING
+  if (value === null) return NOTHING
   return typeof value !== 'object' || isLosslessNumber(value) ? { answer_text: value } : null
 }
 

@@ -9,7 +9,7 @@
 import { canonicalText } from '../../core/canonical.ts'
 import type { Problem } from '../../core/envelope.ts'
 import { referenceId } from '../../core/identifiers.ts'
-import { isLosslessNumber, isObject } from '../../core/json.ts'
+import { isObject } from '../../core/json.ts'
 import { parseDate, parseInstant } from '../../core/time.ts'
 
 export type Cell = string | null
@@ -69,24 +69,14 @@ function readBoolean(value: unknown): Reading {
 }
 
 function readWhole(value: unknown, least: bigint, greatest: bigint): Reading {
-  const text =
-    typeof value === 'string'
-      ? value
-      : typeof value === 'number' || isLosslessNumber(value)
-        ? canonicalText(value)
-        : ''
+  const text = typeof value === 'string' ? value : canonicalText(value)
   if (!/^-?\d{1,19}(?:\.0+)?$/.test(text)) return UNREADABLE
   const whole = BigInt(text.replace(/\..*/, ''))
   return whole < least || whole > greatest ? UNREADABLE : whole.toString()
 }
 
 function readNumber(value: unknown): Reading {
-  const text =
-    typeof value === 'string'
-      ? value
-      : typeof value === 'number' || isLosslessNumber(value)
-        ? canonicalText(value)
-        : ''
+  const text = typeof value === 'string' ? value : canonicalText(value)
   return /^-?\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?$/.test(text) ? text : UNREADABLE
 }
 
@@ -108,7 +98,7 @@ function readTexts(value: unknown): Reading {
   if (typeof value !== 'string' && !Array.isArray(value)) return UNREADABLE
   const items: readonly unknown[] = Array.isArray(value) ? value : [value]
   const quoted = items
-    .filter((item) => item !== null && item !== undefined)
+    .filter((item) => item !== null)
     .map((item) => `"${(typeof item === 'string' ? item : canonicalText(item)).replace(/["\\]/g, '\\$&')}"`)
   return `{${quoted.join()}}`
 }

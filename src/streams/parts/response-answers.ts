@@ -128,8 +128,7 @@ const NONE: readonly [Cell, Cell, Cell] = [null, null, null]
 
 /** The cells of `value_number`, `value_boolean` and `value_date`. */
 export function typedCells(text: Cell): readonly [number: Cell, boolean: Cell, date: Cell] {
-  if (text === null || text === '') return NONE
-  if (!MAY_BE.test(text)) return NONE
+  if (text === null || !MAY_BE.test(text)) return NONE
   const boolean = booleanOf(text)
   return boolean === null ? [numberOf(text), null, dateOf(text)] : [null, boolean, null]
 }
@@ -141,12 +140,12 @@ export function numberOf(text: string): Cell {
 
 /** `t` for true and yes, `f` for false and no, in any case. */
 export function booleanOf(text: string): Cell {
-  if (text.length > 5 || !BOOLEAN.test(text)) return null
+  if (!BOOLEAN.test(text)) return null
   const first = text[0]!
   return first === 't' || first === 'T' || first === 'y' || first === 'Y' ? 't' : 'f'
 }
 
 /** The ISO date, `YYYY-MM-DD`, that `text` is. */
 export function dateOf(text: string): Cell {
-  return text.length === 10 ? parseDate(text) : null
+  return parseDate(text)
 }

@@ -24,8 +24,8 @@ const PARTS: ReadonlySet<string> = new Set([...FILE_FIELDS, ...SIGNATURE_FIELDS]
 const ADDRESS = /(?:^|_)(?:url|uri|href|link|src)$/i
 const BYTES = /(?:^|_)(?:image|data|content|contents|bytes|body|base64|blob|thumbnail|svg|png)$/i
 
-/** Longer than any name, with characters of base64 only. */
-const ENCODED = /^[A-Za-z0-9+/_\-\s]{200,}={0,2}\s*$/
+/** Longer than any name, with characters of base64 only. Linear: no blank can be matched in two ways. */
+const ENCODED = /^[A-Za-z0-9+/_\-\s]{200,}(?:={1,2}\s*)?$/
 
 /** Deeper than any record that is not refused for its depth. */
 const DEEPEST = 500
@@ -73,7 +73,7 @@ function partText(text: string, name: string): string {
   if (text === '' || text === REMOVED_VALUE) return text
   if (isInlineData(text)) return REMOVED_VALUE
   if (ADDRESS.test(name) || beginsAsAddress(text)) return withoutQuery(text)
-  return BYTES.test(name) || (text.length >= 200 && ENCODED.test(text)) ? REMOVED_VALUE : text
+  return BYTES.test(name) || ENCODED.test(text) ? REMOVED_VALUE : text
 }
 
 /** Start of a text that may be an address or an image; most texts do not match. */
@@ -86,7 +86,7 @@ function beginsOtherwise(text: string): boolean {
 }
 
 function otherText(text: string): string {
-  if (text.length < 10 || beginsOtherwise(text) || !MAY_BE.test(text)) return text
+  if (beginsOtherwise(text) || !MAY_BE.test(text)) return text
   if (isInlineImage(text)) return REMOVED_VALUE
   return isSigned(text) ? withoutQuery(text) : text
 }

@@ -36,7 +36,6 @@ export function partsOf(
   function collect(holder: JsonObject, path: string, questionOf: () => Cell): void {
     for (const field of fields) {
       const list = holder[field]
-      if (list === undefined || list === null) continue
       for (const item of itemsOf(list, path === '' ? field : `${path}.${field}`, problems)) {
         const record = objectOf(item.value, item.path, problems)
         if (record === null) continue

@@ -75,6 +75,7 @@ test.each([
   ['https://a.example.com/signature=1', false],
   ['https://a.example.com/x?sig=1 is the one', false],
   ['https://a.example.com/x y?sig=1', false],
+  ['https://a.example.com/x  y?sig=1', false],
   ['x?sig=1', false],
 ])('%j lets in whoever has it: %s', (address, expected) => {
   expect(isSigned(address)).toBe(expected)

@@ -52,6 +52,67 @@ describe('a response', () => {
     expect(cleansedResponse(response)).toBe(response)
   })
 
+  test.each([
+    'https://a.example.com/x',
+    'HTTPS://a.example.com/x',
+    'http://a/x',
+    'Http://a/x',
+    '//a',
+    ' https://a.example.com/x',
+    '\t//a.example.com/x',
+    '\u00a0https://a.example.com/x',
+  ])('has no signature of an address that is a text of its own, however it begins: %j', (address) => {
+    const signed = { id: 'r', answers: [{ answer_text: `${address}?sig=abc` }] }
+    expect(cleansedResponse(signed)).toEqual({ id: 'r', answers: [{ answer_text: address }] })
+  })
+
+  test.each(['data:image/png;base64,AAAA', 'DATA:IMAGE/PNG,AAAA', ' Data:image/gif,AAAA'])(
+    'has no bytes of an image that is a text of its own, however it begins: %j',
+    (image) => {
+      const drawn = { id: 'r', answers: { q: image } }
+      expect(cleansedResponse(drawn)).toEqual({ id: 'r', answers: { q: '(not kept)' } })
+    },
+  )
+
+  test.each([
+    ['A'.repeat(200), '(not kept)'],
+    [`${'aZ09+/_- \n'.repeat(20)}`, '(not kept)'],
+    [`${'A'.repeat(200)}=`, '(not kept)'],
+    [`${'A'.repeat(200)}== \n`, '(not kept)'],
+    ['A'.repeat(199), 'A'.repeat(199)],
+    [`${'A'.repeat(199)}=`, `${'A'.repeat(199)}=`],
+    [`${'A'.repeat(300)}===`, `${'A'.repeat(300)}===`],
+    [`${'A'.repeat(300)}.`, `${'A'.repeat(300)}.`],
+    [`.${'A'.repeat(300)}`, `.${'A'.repeat(300)}`],
+    [`${'A'.repeat(300)}=A`, `${'A'.repeat(300)}=A`],
+    ['', ''],
+    ['(not kept)', '(not kept)'],
+  ])('has no encoded bytes in a file, under whatever name they are (%j)', (text, kept) => {
+    expect(cleansedResponse({ id: 'r', uploads: [{ note: text }] })).toEqual({
+      id: 'r',
+      uploads: [{ note: kept }],
+    })
+  })
+
+  test('of a hostile sender, with blanks that look like the start of encoded bytes, is read in one pass', () => {
+    const text = `${' '.repeat(1_000_000)}!`
+    expect(cleansedResponse({ id: 'r', files: [{ note: text }] })).toEqual({
+      id: 'r',
+      files: [{ note: text }],
+    })
+  })
+
+  test('loses what no table may contain at every depth that can load, beside what it keeps', () => {
+    const nested = (inner: unknown) => {
+      let value = inner
+      for (let level = 0; level < 395; level++) value = level % 2 === 0 ? { a: value, k: 7 } : [null, value]
+      return value
+    }
+    const files = { files: [{ url: 'https://a/x?y', n: 1.5, z: null }, null, true] }
+    const kept = { files: [{ url: 'https://a/x', n: 1.5, z: null }, null, true] }
+    expect(cleansedResponse(nested(files))).toEqual(nested(kept))
+  })
+
   test('keeps the other fields of a file without its address and bytes', () => {
     const file = {
       id: 'x',
