@@ -102,7 +102,7 @@ describe('a response', () => {
     })
   })
 
-  test('loses what no table may contain at every depth that can load, beside what it keeps', () => {
+  test('loses what no table may contain at every depth that can load, and keeps the rest', () => {
     const nested = (inner: unknown) => {
       let value = inner
       for (let level = 0; level < 395; level++) value = level % 2 === 0 ? { a: value, k: 7 } : [null, value]
