@@ -31,7 +31,7 @@ function mirrored(folder: string, names: readonly string[]): Group {
 
 const OF_STREAMS = testsOf('streams', [
   ...['rows', 'mapping', 'answers', 'catalogue', 'subjects', 'webhook-configs'],
-  ...['parts/addresses', 'parts/response-cleansing', 'parts/typed-cells'],
+  ...['parts/addresses', 'parts/cells', 'parts/response-cleansing', 'parts/typed-cells'],
 ])
 
 export const PARTS: readonly Part[] = [
