@@ -66,7 +66,7 @@ function parsed(url: string): URL {
 }
 
 /** A port, after a host, and what comes before it. */
-const PORT = /^(\w+:\/\/(?:[^/?#]*@)?(?:\[[^\]]*\]|[^/?#:@]*)):[^/?#]*/
+const PORT = /^(\w+:\/\/(?:[^/?#]*@)?(?:\[[^\]]*\]|[^/?#:@]*)):[^/?#@]*(?=[/?#]|$)/
 
 /** Hosts and ports, without the user. */
 function hostsIn(url: string): string {

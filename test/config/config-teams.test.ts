@@ -84,12 +84,14 @@ describe('a team from the environment', () => {
       expect(errorOf({ ...SERVICE, [name]: undefined })).toMatchObject({
         message: `${name} must be set too`,
         variable: name,
+        code: 'setting_missing',
       })
     },
   )
 
   test.each([
     ['https://forms.example.com/api/', 'https://forms.example.com/api'],
+    ['https://forms.example.com//', 'https://forms.example.com'],
     ['http://127.0.0.1:4010', 'http://127.0.0.1:4010'],
     ['http://127.9.9.9', 'http://127.9.9.9'],
     ['http://localhost:4010', 'http://localhost:4010'],
@@ -127,6 +129,9 @@ describe('a team from the environment', () => {
     ['INTAKE_CONCURRENCY', '0'],
     ['INTAKE_CONCURRENCY', '65'],
     ['INTAKE_CONCURRENCY', CANARY],
+    ['INTAKE_CONCURRENCY', '4x'],
+    ['INTAKE_CONCURRENCY', ' 4'],
+    ['INTAKE_CONCURRENCY', '004'],
     ['INTAKE_GIVE_UP_AFTER', '0s'],
     ['INTAKE_GIVE_UP_AFTER', '15'],
     ['INTAKE_GIVE_UP_AFTER', '8d'],
@@ -250,7 +255,13 @@ describe('a file of teams', () => {
     ['that is not JSON', `{"teams":[{"apiKey":"${CANARY}"`, /not JSON/],
     ['that is empty', '', /not JSON/],
     ['without teams', { teams: [] }, /teams: too small/],
-    ['that is a list', [team({ apiKey: CANARY })], /invalid type/],
+    ['that is a list', [team({ apiKey: CANARY })], /^INTAKE_CONFIG: the file: invalid type$/],
+    ['without any team', { teams: null }, /^INTAKE_CONFIG: teams: invalid type$/],
+    [
+      'with settings of its own',
+      { settings: { LOG_LEVEL: CANARY }, teams: [team()] },
+      /settings\.LOG_LEVEL is not read, because the file is not the settings file/,
+    ],
     ['with an unknown key', { teams: [team({ apikey: CANARY })] }, /teams\.0: unrecognized keys \(apikey\)/],
     [
       'with an unknown key next to the teams',
@@ -335,17 +346,37 @@ describe('a file of teams', () => {
     [
       'that names a variable which is not set',
       { teams: [team({ apiKey: `env:${CANARY}` })] },
-      /teams\.0\.apiKey names a variable that is not set/,
+      /^INTAKE_CONFIG: teams\.0\.apiKey names a variable that is not set$/,
     ],
     [
       'that names a file which is not there',
       { teams: [team({ apiKey: `file:/${CANARY}` })] },
-      /teams\.0\.apiKey names a file.*ENOENT/,
+      /^INTAKE_CONFIG teams\.0\.apiKey names a file.*ENOENT/,
     ],
   ])('%s is rejected, and its content is not shown', (_, content, message) => {
     const error = errorOf({ INTAKE_CONFIG: fileOf(content) })
     expect(error.message).toMatch(message)
     expect(error.message).toContain('INTAKE_CONFIG')
+  })
+
+  test('with settings is read where the environment has them too', () => {
+    const file = fileOf({ settings: { LOG_LEVEL: 'warn' }, teams: [team()] })
+    expect(readConfig({ INTAKE_CONFIG: file, LOG_LEVEL: 'warn' }).logLevel).toBe('warn')
+    const refused = () => readConfig({ INTAKE_CONFIG: file, LOG_LEVEL: '' })
+    expect(refused).toThrow(expect.objectContaining({ variable: 'INTAKE_CONFIG' }))
+  })
+
+  test('may be given as a document, in place of what the environment describes', () => {
+    const document = { teams: [team({ name: 'east', apiKey: 'env:KEY' }), team({ name: 'west' })] }
+    const config = readConfig({ ...SERVICE, KEY: 'of east' }, document)
+    expect(config.teams.map(({ name, apiKey }) => [name, apiKey])).toEqual([
+      ['east', 'of east'],
+      ['west', 'key'],
+    ])
+    expect(requireTeams(config)).toEqual(config.teams)
+    expect(requireTeams(config, 'west')).toEqual([config.teams[1]])
+    expect('pageSize' in config.teams[0]!).toBe(false)
+    expect(() => readConfig({ KEY: '' }, document)).toThrow(/names a variable that is not set/)
   })
 
   test('may begin with a byte order mark', () => {
@@ -384,6 +415,8 @@ describe('a team without API credentials', () => {
     expect(requireTeams(config, 'north')).toEqual(config.teams)
     for (const asked of [undefined, 'south']) {
       expect(() => requireTeams(config, asked)).toThrow(/no baseUrl, apiKey and apiSecret for south$/)
+      const missing = { variable: 'INTAKE_CONFIG', code: 'setting_missing' }
+      expect(() => requireTeams(config, asked)).toThrow(expect.objectContaining(missing))
     }
     expect(() => requireTeams(config, 'east')).toThrow(/the configuration has no team "east"/)
   })

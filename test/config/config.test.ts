@@ -79,8 +79,12 @@ test('roles are those of each login and group; other logins are refused unless t
   const both = rolesOf('ops=viewer,group:ops=operator,*=viewer', { INTAKE_CONSOLE_GROUPS_HEADER: 'X-Groups' })
   expect([both.roles.logins.get('ops'), both.roles.groups.get('ops')]).toEqual(['viewer', 'operator'])
   expect(both.groupsHeader).toBe('x-groups')
+  const unnamed = { ...env, INTAKE_CONSOLE_ROLES: 'group:ops=viewer' }
+  expect(errorOf(unnamed).variable).toBe('INTAKE_CONSOLE_ROLES')
+  expect(errorOf({ ...env, INTAKE_CONSOLE_ROLES: '*=viewer !' }).variable).toBe('INTAKE_CONSOLE_ROLES')
   const without = (name: string) => errorOf({ ...env, INTAKE_CONSOLE_ROLES: '*=viewer', [name]: '' })
   expect(without('INTAKE_CONSOLE_PROXIES').hint).toBe('set INTAKE_CONSOLE_PROXIES')
+  expect(without('INTAKE_CONSOLE_ROLES').variable).toBe('INTAKE_CONSOLE_LOGIN_HEADER')
   expect(without('INTAKE_CONSOLE_ROLES').hint).toBe('set INTAKE_CONSOLE_ROLES')
   expect(rolesOf(`${'x'.repeat(100)}=viewer`).roles.logins.size).toBe(1)
   expect(errorOf({ ...env, INTAKE_CONSOLE_ROLES: `${'x'.repeat(101)}=viewer` }).variable).toBe(
@@ -228,6 +232,73 @@ test.each(['a:5432,b:5432', 'a,b'])('the hint for %s says that one address is ne
   expect(read).toThrow(expect.objectContaining({ message: expect.stringContaining('several hosts') }))
 })
 
+const ENCODED = /user or password in DATABASE_URL is not percent-encoded/
+const PORT = /port in DATABASE_URL is not a number from 1 to 65535/
+const UNVERIFIED = /another machine without sslmode=verify-full/
+const NO_URL = /DATABASE_URL is not a Postgres connection string/
+
+test.each([
+  ['postgres://u:p%zz@localhost/w', ENCODED],
+  ['postgres://u%z:p@localhost/w', ENCODED],
+  ['postgres://u:%ff@localhost/w', ENCODED],
+  ['postgres://%ff:p@localhost/w', ENCODED],
+  ['postgres://u:p@localhost:99999/w', PORT],
+  ['postgres://u:p@localhost:x/w', PORT],
+  ['postgres://u:p@localhost:0/w', PORT],
+  ['postgres://u:p@localhost/w?port=65536', PORT],
+  ['postgres://u:p@localhost/w?port=x', PORT],
+  ['postgres://u:p@[localhost/w', NO_URL],
+  ['postgres://u:p@localhost/%ff', NO_URL],
+  ['postgres://u:p@localhost/w?sslmode=verify', /unknown sslmode/],
+  ['postgres://localhost/w?sslmode=verify-full&sslrootcert=/none', /certificate or key .* \(ENOENT\)/],
+  ['postgres://db/w', UNVERIFIED],
+  ['postgres://db/w?sslmode=require', UNVERIFIED],
+  ['postgres://db/w?sslmode=no-verify', UNVERIFIED],
+  // Of two, the library takes the last.
+  ['postgres://db/w?sslmode=verify-full&sslmode=no-verify', UNVERIFIED],
+  ['postgres://db/w?sslmode=verify-full&sslmode=disable', UNVERIFIED],
+])('the error for DATABASE_URL=%s says what is wrong', (url, message) => {
+  expect(errorOf({ DATABASE_URL: url }).message).toMatch(message)
+})
+
+test.each([
+  'postgres://db/w?sslmode=verify-full',
+  'postgres://db/w?sslmode=verify-ca',
+  'postgres://localhost:65535/w',
+  'postgres://localhost:1/w',
+  'postgres://u@/w?host=/var/run&port=5433',
+])('a warehouse may be at %s', (url) => {
+  expect(readConfig({ DATABASE_URL: url }).databaseUrl).toBe(url)
+})
+
+test('an unverified connection to another machine is a decision of its own', () => {
+  const url = 'postgres://db/w?sslmode=no-verify'
+  const allow = (value: string) => ({ DATABASE_URL: url, INTAKE_ALLOW_INSECURE_DATABASE: value })
+  expect(readConfig(allow('1')).databaseUrl).toBe(url)
+  for (const value of ['0', '']) expect(errorOf(allow(value)).message).toMatch(UNVERIFIED)
+})
+
+const NOT_HTTP = /is not an http\(s\) URL/
+
+test.each([
+  ['INTAKE_ALERT_URL', 'httpsx://a', NOT_HTTP, /https:\/\/host\/path/],
+  ['INTAKE_ALERT_URL', 'xhttp://a', NOT_HTTP, /https:\/\/host\/path/],
+  ['INTAKE_ALERT_URL', 'https://u@a', /holds a user/, /posts are signed/],
+  ['INTAKE_ALERT_URL', 'https://:p@a', /holds a user/, /posts are signed/],
+  ['INTAKE_ALERT_URL', 'https://a#b', /a fragment/, /posts are signed/],
+  ['INTAKE_ALERT_URL', 'http://a', /anybody on the way can read/, /INTAKE_ALLOW_HTTP=1/],
+  ['INTAKE_BASE_URL', 'httpsx://a', NOT_HTTP, /https:\/\/host/],
+  ['INTAKE_BASE_URL', 'xhttp://a', NOT_HTTP, /https:\/\/host/],
+  ['INTAKE_BASE_URL', 'https://u@a', /more than scheme, host and path/, /leave out user/],
+  ['INTAKE_BASE_URL', 'https://:p@a', /more than scheme, host and path/, /leave out user/],
+  ['INTAKE_BASE_URL', 'http://a', /health data in the clear/, /INTAKE_ALLOW_HTTP=1/],
+])('the error for %s=%s says what is wrong and what to do', (name, url, message, hint) => {
+  const error = errorOf({ ...SERVICE, [name]: url })
+  expect(error.message).toMatch(message)
+  expect(error.hint).toMatch(hint)
+  expect(error.variable).toBe(name)
+})
+
 test.each(GOOD)('%s may be %j', (name, value, key, expected) => {
   expect(readConfig({ [name]: value })).toMatchObject({ [key]: expected })
   expect(readConfig({ [`${name}_FILE`]: fileOf(`${value}\n`) })).toMatchObject({ [key]: expected })
@@ -281,6 +352,7 @@ const BAD: readonly (readonly [string, string])[] = [
   ['INTAKE_CONSOLE_URL', `https://${CANARY}.invalid/path`],
   ['INTAKE_CONSOLE_URL', CANARY],
   ['INTAKE_CONSOLE_URL', `ftp://${CANARY}`],
+  ['INTAKE_CONSOLE_URL', `xhttps://${CANARY}`],
   ['INTAKE_CONSOLE_URL', `https://${CANARY}@console.example.org`],
   ['INTAKE_CONSOLE_URL', `https://console.example.org?${CANARY}`],
   ['INTAKE_CONSOLE_URL', `https://console.example.org#${CANARY}`],
@@ -398,4 +470,6 @@ test('commands that call the service name missing settings, and an unknown team'
   expect(requireTeams(config, 'north')).toEqual(config.teams)
   expect(() => requireTeams(config, 'south')).toThrow(expect.objectContaining({ hint: 'use one of: north' }))
   expect(() => requireTeams(readConfig({}), 'south')).toThrow(/are not set/)
+  const missing = { variable: 'INTAKE_BASE_URL', code: 'setting_missing' }
+  expect(() => requireTeams(readConfig({}))).toThrow(expect.objectContaining(missing))
 })

@@ -8,6 +8,7 @@ import {
   printableKey,
   readEnvFile,
   settingOfText,
+  settingsOf,
   settingsOfDocument,
   withEnvFile,
 } from '../../src/config/settings.ts'
@@ -61,6 +62,8 @@ describe('the settings file', () => {
   test.each([0o620, 0o602, 0o666])('is refused where others may write it (mode %o)', (mode) => {
     const folder = folderOf({ [ENV]: 'A=canary' }, mode)
     expect(() => readEnvFile({}, folder)).toThrow(/could have been written by another user/)
+    const named = { variable: 'INTAKE_ENV_FILE', verdict: 'stop' }
+    expect(() => readEnvFile({}, folder)).toThrow(expect.objectContaining(named))
   })
 
   test.each([0o600, 0o640, 0o644, 0o444])('may be readable by others (mode %o)', (mode) => {
@@ -138,8 +141,16 @@ test('the environment comes before the file, whether each sets the value or name
   const values = { A: 'file', B_FILE: '/file', C: 'file', D_FILE: '/file', E: 'file', F_FILE: '/file' }
   const env = { A: 'env', B: 'env', C_FILE: '/env', D_FILE: '/env', G: 'env' }
   expect(withEnvFile(env, { path: '/x', values })).toEqual({ ...env, E: 'file', F_FILE: '/file' })
+  expect(withEnvFile({ A: 'env' }, { path: '/x', values: { A_FILE_OF: 'file' } })).toEqual({
+    ...{ A: 'env', A_FILE_OF: 'file' },
+  })
   expect(withEnvFile({ A: '' }, { path: '/x', values: { A: 'file' } })).toEqual({ A: '' })
   expect(withEnvFile(env, null)).toBe(env)
+})
+
+test('a variable with an empty NAME_FILE is read as if that were not set', () => {
+  expect(settingsOf({ A: 'b', A_FILE: '', C_FILE: '' }).get('A')).toBe('b')
+  expect(settingsOf({ A: 'b', A_FILE: '', C_FILE: '' }).get('C')).toBeNull()
 })
 
 test.each([
