@@ -28,36 +28,75 @@ interface TableSum {
 }
 
 /**
- * Counts, and one content hash for all rows of a stream, computed in the same way for expected and stored rows.
+ * Counts, and one content hash for all rows of a stream, computed in the same way for expected and stored rows: each side
+ * in its own session, at the same time.
  *
  * Invariant: a hash depends only on the rows and their cells, not on order or time of writing; it adds up 128 bits of
- * each row, so that equal rows count separately.
+ * each row, so that equal rows count separately. Each side is read in one snapshot; nobody else writes the expected rows.
  */
 export async function computeSums(
-  { client, db }: Session,
+  { session, scanning }: { readonly session: Session; readonly scanning: Session },
   scope: Pick<SearchScope, 'teamId' | 'tables'>,
 ): Promise<StreamSums> {
   const comparisons = comparisonsOf(scope)
+  const done = await Promise.allSettled([
+    inSnapshot(session, (db) =>
+      sideOf(
+        db,
+        comparisons.map((each) => ({ ...each, of: sql.table(each.table.expected), counted: sql`true` })),
+      ),
+    ),
+    inSnapshot(scanning, async (db) => {
+      const sides = comparisons.map((each) => ({
+        ...each,
+        of: sql.table(each.table.name),
+        counted: each.stored,
+      }))
+      return { ...(await sideOf(db, sides)), live: await countLive(db, scope) }
+    }),
+  ])
+  // Only now is neither session in use.
+  for (const side of done) if (side.status === 'rejected') throw side.reason
+  const [expected, stored] = done.map((side) => side.status === 'fulfilled' && side.value) as [Side, Side]
+  return {
+    source: expected.records,
+    warehouse: (stored as Side & { live: number }).live,
+    sourceHash: expected.hash,
+    warehouseHash: stored.hash,
+    sourceContentHash: expected.contentHash,
+    warehouseContentHash: stored.contentHash,
+  }
+}
+
+interface Side {
+  readonly records: number
+  readonly hash: string
+  readonly contentHash: string
+}
+
+interface Counted extends Comparison {
+  readonly of: RawBuilder<unknown>
+  readonly counted: RawBuilder<unknown>
+}
+
+async function sideOf(db: Session['db'], comparisons: readonly Counted[]): Promise<Side> {
+  const sums: TableSum[] = []
+  for (const { of, counted, ...comparison } of comparisons)
+    sums.push(await sumOf(db, comparison, of, counted))
   const root = comparisons[0]!
+  const content = await contentHash(db, root.of, root.counted)
+  return { records: Number(sums[0]!.rows), hash: hashOf(sums), contentHash: content }
+}
+
+async function inSnapshot<Result>(
+  { client, db }: Session,
+  work: (db: Session['db']) => Promise<Result>,
+): Promise<Result> {
   await client.query('begin isolation level repeatable read')
   try {
-    const expected: TableSum[] = []
-    const stored: TableSum[] = []
-    for (const comparison of comparisons) {
-      const { table } = comparison
-      expected.push(await sumOf(db, comparison, sql.table(table.expected), sql`true`))
-      stored.push(await sumOf(db, comparison, sql.table(table.name), comparison.stored))
-    }
-    const sums = {
-      source: Number(expected[0]!.rows),
-      warehouse: await countLive(db, scope),
-      sourceHash: hashOf(expected),
-      warehouseHash: hashOf(stored),
-      sourceContentHash: await contentHash(db, sql.table(root.table.expected), sql`true`),
-      warehouseContentHash: await contentHash(db, sql.table(root.table.name), root.stored),
-    }
+    const result = await work(db)
     await client.query('commit')
-    return sums
+    return result
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error

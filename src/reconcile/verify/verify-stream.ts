@@ -153,7 +153,7 @@ export async function verifyStream(
     requests: source.meter.requests,
   }
   source.step.phase = 'compare'
-  const sums = await computeSums(session, { teamId: source.taken.teamId, tables })
+  const sums = await computeSums({ session, scanning }, { teamId: source.taken.teamId, tables })
   // Equal sums mean equal rows.
   const isEqual = sums.sourceHash === sums.warehouseHash
   const looks: ConfirmedDifferences = isEqual
