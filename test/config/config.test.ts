@@ -442,8 +442,8 @@ test('no rejected value is shown, whatever it is', () => {
     'INTAKE_CONCURRENCY',
   ]
   const refused = new Set<string | undefined>()
-  fc.assert(
-    fc.property(fc.constantFrom(...names), fc.string(), fc.string(), (name, before, after) => {
+  for (const name of names) {
+    const shown = fc.property(fc.string(), fc.string(), (before, after) => {
       try {
         readConfig({ ...SERVICE, [name]: `${before}${CANARY}${after}` })
       } catch (error) {
@@ -453,9 +453,9 @@ test('no rejected value is shown, whatever it is', () => {
         expect(variable).toBe(name)
         refused.add(variable)
       }
-    }),
-    { numRuns: 1000 },
-  )
+    })
+    fc.assert(shown, { numRuns: 30 })
+  }
   expect([...refused]).toEqual(
     expect.arrayContaining(['INTAKE_BASE_URL', 'INTAKE_TIMEZONE', 'INTAKE_CONCURRENCY']),
   )
