@@ -14,6 +14,10 @@ describe('a peer', () => {
     ['2001:db8::1:2:3', '2001:db8:0:0'],
     ['fe80::1%eth0', 'fe80:0:0:0'],
     ['::1', '0:0:0:0'],
+    // Neither is an IPv4 address that is written as IPv6.
+    ['1::ffff:10.0.0.1', '1:0:0:0'],
+    ['::ffff:1234:5', '0:0:0:0'],
+    ['x[2001:db8::1]', 'unknown'],
     ['not an address', 'unknown'],
     [undefined, 'unknown'],
   ])('at %s is %s', (address, name) => {
@@ -115,6 +119,7 @@ test.each([
   ['2001:db8::/128', '2001:db8::', true],
   ['2001:db8::/33', '2001:db8:7fff::1', true],
   ['2001:db8::/33', '2001:db8:8000::1', false],
+  ['fe80::/10', 'fe80::1%eth0', true],
 ])('the network %s contains %s: %s', (network, address, isTrusted) => {
   expect(peerOf(address, undefined, networksOf([network])).isForwarded).toBe(isTrusted)
 })

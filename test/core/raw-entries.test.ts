@@ -76,6 +76,9 @@ describe('numbers, marks of order and bytes', () => {
       parseJson(bytesOf('[{"n":1.50},{"n":12345678901234567890}]')).value,
     )
   })
+  test('a body that is UTF-8 is said to be that', () => {
+    expect(parseEntries(bytesOf('[{"id":"é"}]')).invalidUtf8).toBe(false)
+  })
   test('a mark at the beginning is no part of an entry', () => {
     expect(rawOf('\ufeff[{"id":1}]')).toEqual(['{"id":1}'])
   })
