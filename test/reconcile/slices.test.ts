@@ -4,8 +4,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
 import { openWorker, type Worker, type WorkOptions } from '../../src/extract/work.ts'
+import { readRunsNow } from '../../src/operate/alerts/runs-now.ts'
 import { WORKS } from '../../src/reconcile/slices.ts'
 import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { expectedOf, storedTables } from '../e2e/support/expected.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import { configOf, type TeamEntry } from '../e2e/support/teams.ts'
@@ -139,7 +141,7 @@ describe('verify --detach', () => {
     expect(owners).toHaveLength(2)
   })
 
-  it('reports differences of the one team that has them, as counts, and repairs them if it is asked to', async () => {
+  it('reports differences of the one team that has them, as counts, with an alert, and repairs them if it is asked to', async () => {
     await rows(`delete from intake.patients where ctid in (
       select patient.ctid from intake.patients patient join intake.teams team using (team_id)
       where team.name = 'south' order by id limit 2)`)
@@ -152,6 +154,13 @@ describe('verify --detach', () => {
     expect(error!.split('\n').sort()).toEqual([
       'south/forms: 0 missing, 0 extra, 1 different, 0 repaired',
       'south/patients: 2 missing, 0 extra, 0 different, 0 repaired',
+    ])
+    const session = await openSession({ url: warehouse.url, purpose: 'test' })
+    const { conditions } = await readRunsNow(session.db, ['north', 'south'], null)
+    await session.close()
+    expect(conditions.map(({ team, cause, stream }) => [team, cause, stream])).toEqual([
+      ['south', 'verify_differs', 'forms'],
+      ['south', 'verify_differs', 'patients'],
     ])
     const { verification } = await shown(run)
     expect(verification!.equal).toBe(false)
