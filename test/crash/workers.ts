@@ -5,6 +5,8 @@
  *
  * Invariant: the seed chooses the points and what changes at the service; triggers of the test count what was stored.
  */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import pino from 'pino'
@@ -14,7 +16,10 @@ import type { World } from '../../src/emulator/world/world.ts'
 import { planBackfill } from '../../src/extract/planned-backfill.ts'
 import { EVERYTHING } from '../../src/extract/reading/window.ts'
 import { openWorker } from '../../src/extract/work.ts'
+import type { AlertsDocument } from '../../src/operate/alerts/post.ts'
+import { openAlerts } from '../../src/operate/alerts/round.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
+import { expectedOf, storedTables, type Tables } from '../e2e/support/expected.ts'
 import { seeded } from './crash.ts'
 import { query } from './query.ts'
 
@@ -25,8 +30,12 @@ const PLACES = ['before', 'amid', 'after'] as const
 const DEEPEST = { claim: 8, page: 60, settle: 12, close: 5 } as const
 /** A slice that ten workers lost is given up, which is no loss; so fewer are killed in a run. */
 const KILLS_A_RUN = 8
-const PATIENCE_MS = 60_000
+/** A slice is lost if no slice of its run was claimed, taken away or settled for so long. */
+const PATIENCE_MS = 120_000
+/** Runs between two comparisons of all tables with the source. */
+const COMPARED_EVERY = 10
 const STREAMS = ['patients', 'forms', 'packets'] as const
+const TABLES = /^(?:patient|form|packet|question)/
 const WORKERS = 3
 
 interface Kill {
@@ -43,8 +52,6 @@ export interface WorkerKillOptions {
   readonly seed: number
   readonly kills: number
   readonly say: (line: string) => void
-  /** Faults in the tables of the team. */
-  readonly check: (team: string, world: World) => Promise<readonly string[]>
 }
 
 export interface WorkerKills {
@@ -52,10 +59,46 @@ export interface WorkerKills {
   readonly slices: number
   readonly takeovers: number
   readonly killed: Readonly<Record<Point, number>>
+  readonly places: Readonly<Record<Kill['place'], number>>
+  /** Posts of alerts. */
+  readonly posts: number
+  /** Comparisons of all tables of a team with the source. */
+  readonly compared: number
+  /** How often each happened that must not. */
+  readonly wrong: Readonly<Record<Wrong, number>>
+  /** A line for each. */
   readonly faults: readonly string[]
 }
 
-export async function killWorkers({ url, seed, kills, say, check }: WorkerKillOptions): Promise<WorkerKills> {
+const WRONGS = {
+  lost: 'slices lost',
+  settled: 'slices settled twice or not at all',
+  ended: 'runs ended twice, or not as succeeded',
+  posted: 'alerts posted twice',
+  written: 'changes of a record stored twice',
+  different: 'tables that differ from the source',
+  open: 'workers that did not close',
+} as const
+type Wrong = keyof typeof WRONGS
+
+/** The report of the script. */
+export function linesOf(outcome: WorkerKills): readonly string[] {
+  const { runs, slices, takeovers, killed, places, posts, compared, wrong, faults } = outcome
+  const counts = (all: Readonly<Record<string, number>>) =>
+    Object.entries(all)
+      .map(([name, count]) => `${name} ${count}`)
+      .join(', ')
+  const kills = Object.values(killed).reduce((sum, count) => sum + count)
+  return [
+    `${kills} kills in ${runs} runs of ${slices} slices, ${takeovers} taken over`,
+    `at: ${counts(killed)}; of a statement: ${counts(places)}`,
+    `${posts} alerts posted, all tables of a team compared ${compared} times`,
+    ...Object.entries(wrong).map(([name, count]) => `${count} ${WRONGS[name as Wrong]}`),
+    ...faults.map((fault) => `WRONG: ${fault}`),
+  ]
+}
+
+export async function killWorkers({ url, seed, kills, say }: WorkerKillOptions): Promise<WorkerKills> {
   const random = seeded(seed)
   const below = (count: number) => Math.floor(random() * count)
   const draw = (): Kill => {
@@ -80,6 +123,7 @@ export async function killWorkers({ url, seed, kills, say, check }: WorkerKillOp
     }
   })
   const killed = { claim: 0, page: 0, settle: 0, close: 0 }
+  const places = { before: 0, amid: 0, after: 0 }
   let next = draw()
   let [seen, ofRun, total] = [0, 0, 0]
 
@@ -90,6 +134,7 @@ export async function killWorkers({ url, seed, kills, say, check }: WorkerKillOp
     if (seen < next.nth) return null
     const kill = next
     killed[point] += 1
+    places[kill.place] += 1
     total += 1
     ofRun += 1
     seen = 0
@@ -97,12 +142,27 @@ export async function killWorkers({ url, seed, kills, say, check }: WorkerKillOp
     return kill
   }
   const restore = watchStatements(reached, (worker, pid) => end(url, worker, pid))
-  const options = { url, clock: systemClock, random, logger: pino({ enabled: false }) }
-  const workers = Array.from({ length: WORKERS }, () =>
-    openWorker({ ...options, teams, concurrency: 3, onRunEnded: async () => {} }),
+  const logger = pino({ enabled: false })
+  const options = { url, clock: systemClock, random, logger }
+  const receiver = await openReceiver()
+  const names = teams.map(({ name }) => name)
+  const watches = Array.from({ length: WORKERS }, () =>
+    openAlerts({
+      ...{ url, clock: systemClock, logger, teams: names, version: '0.0.0', inboxDays: 30 },
+      settings: { url: receiver.url, secret: null, inboxSeconds: 3_600, maxAgeHours: null },
+      onPosted: () => {},
+    }),
   )
+  const workers = watches.map((alerts) =>
+    openWorker({ ...options, teams, concurrency: 3, onRunEnded: async () => alerts.wake() }),
+  )
+  const wrong = { lost: 0, settled: 0, ended: 0, posted: 0, written: 0, different: 0, open: 0 }
   const faults: string[] = []
-  let runs = 0
+  const note = (kind: Wrong, count: number, line: string) => {
+    wrong[kind] += count
+    if (count > 0) faults.push(line)
+  }
+  let [runs, compared] = [0, 0]
   try {
     for (; total < kills && faults.length === 0; runs++) {
       ofRun = 0
@@ -112,30 +172,75 @@ export async function killWorkers({ url, seed, kills, say, check }: WorkerKillOp
         ...{ allowMassDelete: false, dry: false, migrated: true, onProgress: () => {} },
         signal: new AbortController().signal,
       })
-      faults.push(...(await judged(url, runId, slices)))
-      if (runs % 10 === 0) say(`run ${runId}: ${total} kills so far, ${faults.length} faults`)
-      if (runs % 10 !== 0 && total < kills) continue
-      for (const team of teams)
-        faults.push(
-          ...(await check(team.name, emulator.control.world(team.there))).map(
-            (each) => `run ${runId}: ${each}`,
-          ),
-        )
+      // A field that was not seen before: the run ends with an alert, which counts them.
+      await query(url, DRIFT, [`field_${runId}`])
+      await judgeRun(url, runId, slices, note)
+      if (runs % COMPARED_EVERY === 0) say(`run ${runId}: ${total} kills so far, ${faults.length} faults`)
+      if (runs % COMPARED_EVERY !== 0 && total < kills) continue
+      for (const team of teams) {
+        const differing = await differences(url, team.name, emulator.control.world(team.there))
+        compared += 1
+        note('different', differing.length, `run ${runId}, ${team.name}: ${differing.join(', ')}`)
+      }
     }
   } finally {
-    for (const worker of workers) await worker.close()
+    for (const worker of workers) note('open', (await ends(worker.close())) ? 0 : 1, 'a worker did not close')
+    for (const watch of watches) await watch[Symbol.asyncDispose]()
     restore()
     await emulator.close()
+    await receiver.close()
   }
+  note('posted', receiver.twice(), `${receiver.twice()} alerts were posted twice`)
   const [sums] = await query<{ slices: number; takeovers: number }>(
     url,
     'select count(*)::int as slices, sum(takeovers)::int as takeovers from intake_ops.slices',
   )
-  return { runs, ...sums!, killed, faults }
+  return { runs, ...sums!, killed, places, posts: receiver.posts(), compared, wrong, faults }
+}
+
+const DRIFT = `insert into intake_ops.drift (team_id, stream, path, type, count)
+  select team_id, 'patients', $1, 'string', 1 from intake.teams where name = 'team 0'`
+
+/** Tables of the streams that the runs read, which are not as a fresh load would leave them. */
+async function differences(url: string, team: string, world: World): Promise<readonly string[]> {
+  const ask = <Row extends object>(of: string, text: string, values?: unknown[]) =>
+    query<Row>(of, text, values)
+  const [stored, expected]: Tables[] = [await storedTables(url, team, ask), expectedOf(world)]
+  return Object.keys(expected!).filter(
+    (name) => TABLES.test(name) && String(stored![name]) !== String(expected![name]),
+  )
+}
+
+async function ends(closing: Promise<void>): Promise<boolean> {
+  const late = new AbortController()
+  const isLate = sleep(PATIENCE_MS, false, { signal: late.signal }).catch(() => false)
+  return await Promise.race([closing.then(() => true), isLate]).finally(() => late.abort())
+}
+
+/** Counts the posts of each alert at each of its marks. */
+async function openReceiver() {
+  const posted: string[] = []
+  const server = createServer(async (request, response) => {
+    const pieces: Buffer[] = []
+    for await (const piece of request) pieces.push(piece as Buffer)
+    const { alerts } = JSON.parse(Buffer.concat(pieces).toString()) as AlertsDocument
+    posted.push(...alerts.map(({ id, status, figures }) => JSON.stringify([id, status, figures])))
+    response.writeHead(204).end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    posts: () => posted.length,
+    twice: () => posted.length - new Set(posted).size,
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
 }
 
 /** Each time a slice or a run ends, also if it had ended before. */
-const AUDIT = `
+export const AUDIT = `
   create table public.ended (run_id bigint, slice_id bigint);
   create function public.note_slice() returns trigger language plpgsql as $$
     begin insert into public.ended values (new.run_id, new.slice_id); return null; end $$;
@@ -146,24 +251,31 @@ const AUDIT = `
   create trigger audit after update on intake_ops.runs for each row
     when (new.finished_at is not null) execute function public.note_run();`
 
-/** Waits for the end of the run. Each slice was settled once, and the run ended once, or a fault says what was not. */
-async function judged(url: string, runId: string, slices: number): Promise<readonly string[]> {
-  for (const until = Date.now() + PATIENCE_MS; ; await sleep(20)) {
-    const open = await query(
+/**
+ * Waits for the end of the run. Each slice was settled once, the run ended once, and each record changed once at most:
+ * the source stood still.
+ */
+async function judgeRun(
+  url: string,
+  runId: string,
+  slices: number,
+  note: (kind: Wrong, count: number, line: string) => void,
+): Promise<void> {
+  let [state, since] = ['', Date.now()]
+  for (;;) {
+    const [now] = await query<{ open: number; state: string }>(
       url,
-      `select from intake_ops.slices where run_id = $1 and state in ('pending', 'claimed') limit 1`,
+      `select (count(*) filter (where state in ('pending', 'claimed')))::int as open,
+         string_agg(state || epoch, ' ' order by slice_id) as state from intake_ops.slices where run_id = $1`,
       [runId],
     )
-    if (open.length === 0) break
-    if (Date.now() > until) return [`run ${runId} did not end: a slice is lost`]
+    if (now!.open === 0) break
+    if (now!.state !== state) [state, since] = [now!.state, Date.now()]
+    if (Date.now() - since > PATIENCE_MS)
+      return note('lost', now!.open, `run ${runId} did not end: ${now!.state}`)
+    await sleep(20)
   }
-  const [row] = await query<{
-    status: string
-    error: string | null
-    ends: number
-    settled: number
-    once: number
-  }>(
+  const [row] = await query<{ status: string; error: string; ends: number; settled: number; once: number }>(
     url,
     `select status, error,
        (select count(*)::int from public.ended e where e.run_id = $1 and slice_id is null) as ends,
@@ -172,9 +284,19 @@ async function judged(url: string, runId: string, slices: number): Promise<reado
      from intake_ops.runs where run_id = $1`,
     [runId],
   )
-  const expected = { status: 'succeeded', error: null, ends: 1, settled: slices + 1, once: slices + 1 }
-  const [is, should] = [JSON.stringify(row), JSON.stringify(expected)]
-  return is === should ? [] : [`run ${runId} is ${is}, not ${should}`]
+  const { status, error, ends, settled, once } = row!
+  const odd = slices + 1 - once + settled - once
+  note('settled', odd, `run ${runId}: ${settled} settled, ${once} of ${slices + 1} slices`)
+  const isEnded = ends === 1 && status === 'succeeded' && error === null
+  note('ended', isEnded ? 0 : 1, `run ${runId} ended ${ends} times, ${status}: ${error}`)
+  const twice = await query<{ stream: string; id: string }>(
+    url,
+    `select stream, id from intake_raw.record_history
+     where superseded_at >= (select started_at from intake_ops.runs where run_id = $1)
+     group by team_id, stream, id having count(*) > 1`,
+    [runId],
+  )
+  note('written', twice.length, `run ${runId} changed twice: ${JSON.stringify(twice.slice(0, 3))}`)
 }
 
 type Control = Awaited<ReturnType<typeof startEmulator>>['control']

@@ -2,11 +2,12 @@
  * What the entries of each page of a list were, by their bytes, as stored in `intake_raw.known_pages`.
  *
  * Invariant: until a scan ends, it finds the rows of the scan before; then its own rows replace them. Erased records are
- * not stored.
+ * not stored. A worker that has lost its slice changes nothing: two scans that settle at once would collide.
  */
 import { sql } from 'kysely'
 import { type Instant, parseInstant } from '../../core/time.ts'
 import { erasedAmong, openErasures } from '../../load/erasures.ts'
+import { assertOwned } from '../../load/slice.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { Source } from '../source.ts'
 
@@ -59,13 +60,18 @@ export async function openKnownPages(
   const own = sql`team_id = ${teamId} and stream = ${stream.name}`
 
   async function settle(pages: number | null): Promise<void> {
-    await sql`
-      delete from intake_raw.known_pages old
-      where ${own} and not is_next and (page > ${pages ?? NO_LIMIT} or exists (
-        select from intake_raw.known_pages new
-        where (new.team_id, new.stream, new.is_next, new.page) = (old.team_id, old.stream, true, old.page)
-      ))`.execute(db)
-    await sql`update intake_raw.known_pages set is_next = false where ${own} and is_next`.execute(db)
+    await db.transaction().execute(async (transaction) => {
+      await assertOwned(transaction, taken)
+      await sql`
+        delete from intake_raw.known_pages old
+        where ${own} and not is_next and (page > ${pages ?? NO_LIMIT} or exists (
+          select from intake_raw.known_pages new
+          where (new.team_id, new.stream, new.is_next, new.page) = (old.team_id, old.stream, true, old.page)
+        ))`.execute(transaction)
+      await sql`update intake_raw.known_pages set is_next = false where ${own} and is_next`.execute(
+        transaction,
+      )
+    })
   }
 
   async function forgetUnstored(): Promise<void> {
@@ -141,6 +147,7 @@ export async function openKnownPages(
     store: (pages) =>
       loaders.run(({ db }) =>
         db.transaction().execute(async (transaction) => {
+          await assertOwned(transaction, taken)
           const erasures = await openErasures(transaction, teamId)
           const hashOf = (id: string) => erasures!.hashOf({ stream: stream.name, id })
           const hashes = erasures === null ? [] : pages.flatMap(({ ids }) => ids.map(hashOf))

@@ -159,10 +159,14 @@ function typed(text: string | null): Row {
   }
 }
 
-/** The same tables as stored in the warehouse, of its only team or of the given one, without tombstones. */
-export async function storedTables(url: string, team?: string): Promise<Tables> {
-  // Imported here, so that the expected tables can be computed outside of tests.
-  const { query } = await import('./scene.ts')
+type Ask = <Row extends object>(url: string, text: string, values?: unknown[]) => Promise<Row[]>
+
+/**
+ * The same tables as stored in the warehouse, of its only team or of the given one, without tombstones. Outside of tests
+ * with a query function of the caller.
+ */
+export async function storedTables(url: string, team?: string, ask?: Ask): Promise<Tables> {
+  const query = ask ?? (await import('./scene.ts')).query
   const names = await query<{ name: string; root: boolean }>(
     url,
     // The tests of exports compute their content from the files.

@@ -8,6 +8,7 @@ import { RawEntry } from '../../../src/core/raw-entries.ts'
 import type { Instant } from '../../../src/core/time.ts'
 import { readList } from '../../../src/extract/reading/read-list.ts'
 import { READING } from '../../../src/extract/scan/known-entries.ts'
+import { openKnownPages } from '../../../src/extract/scan/known-pages.ts'
 import type { SliceOptions } from '../../../src/extract/slice-note.ts'
 import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
 import { patients } from '../../../src/streams/patients.ts'
@@ -174,6 +175,23 @@ test('what a killed scan noted is used', async () => {
   expect((await pagesKnown()).map(({ page, is_next }) => [page, is_next])).toEqual(
     [1, 2].map((n) => [n, false]),
   )
+})
+
+test('a worker that has lost its slice changes nothing of what is known, and cannot make the scan of another fail', async () => {
+  const options = { reader: 'r', recall: true }
+  const page = (at: number) => ({ page: at, ids: ['p'], bytes: 'ab', hashes: 'cd', updatedTo: null })
+  const lost = await openKnownPages(await rig.source('patients', { runId: '1' }), rig.session, options)
+  await lost.store([page(1)])
+  const taken = await rig.source('patients', { runId: '2' })
+  const known = await openKnownPages(taken, rig.session, options)
+  await known.store([page(2)])
+  for (const late of [() => lost.store([page(1)]), () => lost.settle(1)])
+    await expect(late()).rejects.toMatchObject({ code: 'slice_lost' })
+  await known.settle(null)
+  expect(await pagesKnown()).toEqual([
+    { page: 1, ids: 'p', is_next: false },
+    { page: 2, ids: 'p', is_next: false },
+  ])
 })
 
 test('an entry whose reading depends on more than its bytes is parsed each night', async () => {
