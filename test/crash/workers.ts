@@ -18,6 +18,7 @@ import { EVERYTHING } from '../../src/extract/reading/window.ts'
 import { openWorker } from '../../src/extract/work.ts'
 import type { AlertsDocument } from '../../src/operate/alerts/post.ts'
 import { openAlerts } from '../../src/operate/alerts/round.ts'
+import { verify } from '../../src/reconcile/verify/verify.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
 import { expectedOf, storedTables, type Tables } from '../e2e/support/expected.ts'
 import { seeded } from './crash.ts'
@@ -32,6 +33,8 @@ const DEEPEST = { claim: 8, page: 60, settle: 12, close: 5 } as const
 const KILLS_A_RUN = 8
 /** A slice is lost if no slice of its run was claimed, taken away or settled for so long. */
 const PATIENCE_MS = 120_000
+/** A run has statements of each point; after so many without a kill, the point is not recognized any more. */
+const MAX_RUNS_WITHOUT_A_KILL = 20
 /** Runs between two comparisons of all tables with the source. */
 const COMPARED_EVERY = 10
 const STREAMS = ['patients', 'forms', 'packets'] as const
@@ -77,7 +80,9 @@ const WRONGS = {
   posted: 'alerts posted twice',
   written: 'changes of a record stored twice',
   different: 'tables that differ from the source',
+  verified: 'verifications that found a difference, or did not end',
   open: 'workers that did not close',
+  unseen: 'points whose statements were not seen',
 } as const
 type Wrong = keyof typeof WRONGS
 
@@ -125,7 +130,7 @@ export async function killWorkers({ url, seed, kills, say }: WorkerKillOptions):
   const killed = { claim: 0, page: 0, settle: 0, close: 0 }
   const places = { before: 0, amid: 0, after: 0 }
   let next = draw()
-  let [seen, ofRun, total] = [0, 0, 0]
+  let [seen, ofRun, total, lastRun] = [0, 0, 0, 0]
 
   /** Whether to kill at this statement. */
   function reached(point: Point): Kill | null {
@@ -137,10 +142,12 @@ export async function killWorkers({ url, seed, kills, say }: WorkerKillOptions):
     places[kill.place] += 1
     total += 1
     ofRun += 1
+    lastRun = runs
     seen = 0
     next = draw()
     return kill
   }
+  let [runs, compared] = [0, 0]
   const restore = watchStatements(reached, (worker, pid) => end(url, worker, pid))
   const logger = pino({ enabled: false })
   const options = { url, clock: systemClock, random, logger }
@@ -156,16 +163,29 @@ export async function killWorkers({ url, seed, kills, say }: WorkerKillOptions):
   const workers = watches.map((alerts) =>
     openWorker({ ...options, teams, concurrency: 3, onRunEnded: async () => alerts.wake() }),
   )
-  const wrong = { lost: 0, settled: 0, ended: 0, posted: 0, written: 0, different: 0, open: 0 }
+  const wrong = {
+    lost: 0,
+    settled: 0,
+    ended: 0,
+    posted: 0,
+    written: 0,
+    different: 0,
+    verified: 0,
+    open: 0,
+    unseen: 0,
+  }
   const faults: string[] = []
   const note = (kind: Wrong, count: number, line: string) => {
     wrong[kind] += count
     if (count > 0) faults.push(line)
   }
-  let [runs, compared] = [0, 0]
   try {
     for (; total < kills && faults.length === 0; runs++) {
       ofRun = 0
+      if (runs - lastRun > MAX_RUNS_WITHOUT_A_KILL) {
+        note('unseen', 1, `no statement of a ${next.point} was seen: have the statements changed?`)
+        break
+      }
       for (const team of teams) change(emulator.control, team.there, below)
       const { runId, slices } = await planBackfill({
         ...{ ...options, teams, streams: STREAMS.map((name) => streamNamed(name)!), window: EVERYTHING },
@@ -177,6 +197,20 @@ export async function killWorkers({ url, seed, kills, say }: WorkerKillOptions):
       await judgeRun(url, runId, slices, note)
       if (runs % COMPARED_EVERY === 0) say(`run ${runId}: ${total} kills so far, ${faults.length} faults`)
       if (runs % COMPARED_EVERY !== 0 && total < kills) continue
+      const verified = await within(
+        verify({
+          ...{
+            ...options,
+            teams,
+            streams: STREAMS.map((name) => streamNamed(name)!),
+            repair: null,
+            deep: false,
+          },
+          ...{ onProgress: () => {}, signal: new AbortController().signal },
+        }),
+      )
+      if (verified?.equal !== true)
+        note('verified', 1, `run ${runId}: verify ${verified?.status ?? 'did not end'}`)
       for (const team of teams) {
         const differing = await differences(url, team.name, emulator.control.world(team.there))
         compared += 1
@@ -184,7 +218,10 @@ export async function killWorkers({ url, seed, kills, say }: WorkerKillOptions):
       }
     }
   } finally {
-    for (const worker of workers) note('open', (await ends(worker.close())) ? 0 : 1, 'a worker did not close')
+    for (const worker of workers) {
+      const isClosed = await within(worker.close().then(() => true))
+      note('open', isClosed ? 0 : 1, 'a worker did not close')
+    }
     for (const watch of watches) await watch[Symbol.asyncDispose]()
     restore()
     await emulator.close()
@@ -211,10 +248,11 @@ async function differences(url: string, team: string, world: World): Promise<rea
   )
 }
 
-async function ends(closing: Promise<void>): Promise<boolean> {
+/** Null if it takes too long. */
+async function within<Result>(work: Promise<Result>): Promise<Result | null> {
   const late = new AbortController()
-  const isLate = sleep(PATIENCE_MS, false, { signal: late.signal }).catch(() => false)
-  return await Promise.race([closing.then(() => true), isLate]).finally(() => late.abort())
+  const isLate = sleep(PATIENCE_MS, null, { signal: late.signal }).catch(() => null)
+  return await Promise.race([work, isLate]).finally(() => late.abort())
 }
 
 /** Counts the posts of each alert at each of its marks. */
@@ -365,7 +403,7 @@ function watchStatements(
 
     #pointOf(text: string): Point | null {
       if (!this.#name.startsWith('intake-sync work ')) return 'page'
-      if (/with busy as/.test(text)) this.#point = 'claim'
+      if (/set state = 'claimed'/.test(text)) this.#point = 'claim'
       else if (/update intake_ops\.runs set status/.test(text)) this.#point = 'close'
       else if (/select from intake_ops\.slices where slice_id/.test(text)) this.#point = 'settle'
       const point = this.#point

@@ -28,8 +28,10 @@ export interface DrainSessions {
 /** A batch takes milliseconds. */
 const STUCK_MS = 60_000
 const CLOSE_MS = 2_000
+/** A process that is stopped, or whose host vanished, in the middle of a batch loses its events to others after this time. */
+const IDLE_MS = 14_000
 
-export function openSessions(url: string, clock: Clock): DrainSessions {
+export function openSessions(url: string, clock: Clock, idleMs = IDLE_MS): DrainSessions {
   const free: Session[] = []
   /** All open connections, free or taken. */
   const open = new Set<Session>()
@@ -38,7 +40,8 @@ export function openSessions(url: string, clock: Clock): DrainSessions {
     async take() {
       const idle = free.pop()
       if (idle !== undefined) return idle
-      const session = await openSession({ url, purpose: 'drain', planner: PLANNER.drain })
+      const planner = [...PLANNER.drain, `idle_in_transaction_session_timeout=${idleMs}`]
+      const session = await openSession({ url, purpose: 'drain', planner })
       open.add(session)
       session.client.once('end', () => open.delete(session))
       return session

@@ -2,6 +2,7 @@
 import { beforeEach, expect, it, vi } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { type Drain, openDrain } from '../../../src/ingest/drain/drain.ts'
+import { openSessions } from '../../../src/ingest/drain/sessions.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { openScene, patientEvent, type Scene, silent, unwatched } from './scene.ts'
 
@@ -86,4 +87,24 @@ it.each([
   )
   await scene.drain()
   expect(await scene.rows('select id from intake.patients')).toEqual([{ id: 'p-1' }])
+})
+
+it('events in the batch of a stopped process are drained by another, and the process changes nothing when it resumes', async () => {
+  await scene.store([patientEvent('p-1', 1)])
+  const stopped = openSessions(scene.url, systemClock, 200)
+  const session = await stopped.take()
+  await session.client.query('begin')
+  await session.client.query('select from intake_raw.inbox for update')
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ done: 1 })
+  await expect(session.client.query('commit')).rejects.toThrow()
+  await stopped.close()
+})
+
+it('a batch whose process sends no statement for 14 seconds ends', async () => {
+  const sessions = openSessions(scene.url, systemClock)
+  const { client } = await sessions.take()
+  const { rows } = await client.query('show idle_in_transaction_session_timeout')
+  expect(rows).toEqual([{ idle_in_transaction_session_timeout: '14s' }])
+  await client.end()
 })
