@@ -56,7 +56,7 @@ async function hosts(): Promise<boolean> {
     say(`skipped: ${reason}`)
     return true
   }
-  return await playHosts({ seed, seconds, only, onLine: say })
+  return await playHosts({ seed, seconds, isTimed: true, only, onLine: say })
 }
 
 async function onStage(): Promise<boolean> {

@@ -14,6 +14,7 @@ export interface Orders {
   readonly folder: string
   readonly seed: number
   readonly seconds: number
+  readonly isTimed: boolean
   /** `moment/trouble`, in this order. */
   readonly only: readonly string[]
 }
@@ -22,7 +23,7 @@ const orders = JSON.parse(process.argv[2]!) as Orders
 const say = (line: string) => void process.stdout.write(`${line}\n`)
 
 async function open(): Promise<Scene> {
-  const { folder, seed, seconds } = orders
+  const { folder, seed, seconds, isTimed } = orders
   makeHosts()
   const postgres = await openPostgres(folder)
   const balancer = await openBalancer(HOSTS.map((name) => ({ origin: originOf(name), probe: probeOf(name) })))
@@ -30,7 +31,7 @@ async function open(): Promise<Scene> {
   const config = join(folder, 'teams.json')
   writeFileSync(config, JSON.stringify({ teams: source.teams.map(({ config }) => config) }))
   const hosts = HOSTS.map((name) => openHost(name, folder, environmentOf(name, postgres.url, config)))
-  return { postgres, source, hosts, seconds }
+  return { postgres, source, hosts, seconds, isTimed }
 }
 
 const figure = (seconds: number | null) => (seconds === null ? '–' : `${seconds.toFixed(1)} s`)
