@@ -10,6 +10,7 @@
 import { randomBytes } from 'node:crypto'
 import PQueue from 'p-queue'
 import { openNotifier } from '../core/clock.ts'
+import { IntakeError } from '../core/errors.ts'
 import { beat, type ClaimedSlice, claimSlices, openWorkSession } from '../load/claims.ts'
 import { release, releaseLost } from '../load/lost-slices.ts'
 import { type OpenLoaders, openLoaders } from '../load/merge/loaders.ts'
@@ -148,7 +149,7 @@ export function openWorker(options: WorkOptions): Worker {
     if (current.isOver) return
     current.isOver = true
     if (life === current) life = null
-    for (const stop of current.inHand.values()) stop.abort(new Error('the worker lost its session'))
+    for (const stop of current.inHand.values()) stop.abort(lostSession())
     void current.session.close()
     void current.loaders.close()
     notifier.notify()
@@ -167,7 +168,7 @@ export function openWorker(options: WorkOptions): Worker {
       isOver: false,
       turn: (work) =>
         turns.add(async () => {
-          if (opened.isOver) throw new Error('the worker lost its session')
+          if (opened.isOver) throw lostSession()
           return await withinLimit(work(session), () => end(opened))
         }),
     }
@@ -209,12 +210,25 @@ export function openWorker(options: WorkOptions): Worker {
   }
 }
 
+function lostSession(): IntakeError {
+  return new IntakeError('the worker lost its session', {
+    code: 'warehouse_unreachable',
+    verdict: 'retry',
+    hint: 'nothing to do: another worker continues',
+  })
+}
+
 async function withinLimit<Result>(work: Promise<Result>, onLate: () => void): Promise<Result> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
       onLate()
-      reject(new Error('the warehouse did not answer in time'))
+      const hint = 'look at its load and its locks (pg_stat_activity)'
+      reject(
+        new IntakeError('the warehouse did not answer in time', {
+          ...{ code: 'warehouse_slow', verdict: 'retry', hint },
+        }),
+      )
     }, LIMIT_MS)
   })
   return await Promise.race([work, late]).finally(() => clearTimeout(timer))
