@@ -39,6 +39,6 @@ export async function playHosts({ onLine, ...orders }: HostsOptions): Promise<bo
   })
   const [code] = (await ended) as [number | null]
   forget()
-  if (process.env.HOSTS_KEEP === undefined) removeFolder(folder)
+  removeFolder(folder)
   return code === 0
 }
