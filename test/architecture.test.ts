@@ -176,6 +176,7 @@ describe('test/ mirrors src/', () => {
       'crash',
       'e2e',
       'fuzz',
+      'hosts',
       'mutate',
       'mutations',
     ].concat(['probes', 'scripts', 'shipping', 'simulate', 'soak', 'support', 'upgrade']),
