@@ -5,7 +5,6 @@
  * its own, so that a probe is answered while every loading connection is busy. They are bounded, opened when they are
  * needed and closed when they are idle; one on which a query failed is not used again.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import type pg from 'pg'
 import { IntakeError } from '../core/errors.ts'
@@ -38,7 +37,10 @@ export function openBoundedQueries(url: string, connections = CONNECTIONS): Boun
   let closing: Promise<unknown> | undefined
   const close = async () => {
     // A server that hangs is not waited for.
-    closing ??= Promise.race([pool.end(), sleep(CLOSE_MS, undefined, { ref: false })])
+    const limit = new Promise<void>((resolve) => {
+      setTimeout(resolve, CLOSE_MS).unref()
+    })
+    closing ??= Promise.race([pool.end(), limit])
     await closing
   }
   return { run: (options, work) => run(pool, options, work), close, [Symbol.asyncDispose]: close }

@@ -23,12 +23,15 @@ export interface Backend {
   /** True if the time was set for this transaction only. */
   isLocal: boolean
   locks: boolean
+  /** In pg_stat_activity; null while it has no name of its own. */
+  name: string | null
 }
 
 export interface Backends {
   /** Number of sessions in use. */
   readonly taken: number
-  take(settings: string): Promise<Backend>
+  take(settings: string, name: string | null): Promise<Backend>
+  processIdOf(backend: Backend): number
   /** Does what Postgres does when a client is gone. */
   release(backend: Backend): Promise<void>
   /** Sets the time of the session, if `text` uses it; call it right before `text` is sent. */
@@ -64,10 +67,14 @@ export function openBackends(url: string): Backends {
     get taken() {
       return taken
     },
-    async take(settings) {
+    processIdOf,
+    async take(settings, name) {
       taken += 1
       const idle = free.get(settings)?.pop()
-      if (idle !== undefined) return idle
+      if (idle !== undefined) {
+        await rename(idle, name)
+        return idle
+      }
       // A deadlock is ended by the lock timeout, in the scheduler's time.
       const options = `${settings} -c deadlock_timeout=1h -c search_path=sim,pg_catalog,public`
       const client = await connect(options)
@@ -79,6 +86,7 @@ export function openBackends(url: string): Backends {
         time: null,
         isLocal: false,
         locks: false,
+        name: null,
       }
       const { connection } = client as unknown as { connection: pg.Connection }
       connection.on('readyForQuery', ({ status }: { status: Backend['status'] }) => {
@@ -88,12 +96,14 @@ export function openBackends(url: string): Backends {
         backend.time = null
       })
       all.add(backend)
+      await rename(backend, name)
       return backend
     },
     async release(backend) {
       const { client, key } = backend
       if (backend.status !== 'I') await client.query('rollback')
       if (backend.locks) await client.query('select pg_advisory_unlock_all()')
+      await rename(backend, null)
       backend.locks = false
       backend.time = null
       free.set(key, [...(free.get(key) ?? []), backend])
@@ -119,23 +129,34 @@ export function openBackends(url: string): Backends {
       backend.isLocal = true
       return (results as unknown as unknown[])[0]
     },
-    async isBlocked({ client }) {
-      const { processID } = client as unknown as { processID: number }
-      const own = [...all].map((each) => (each.client as unknown as { processID: number }).processID)
+    async isBlocked(backend) {
+      const processID = processIdOf(backend)
+      const own = [...all].map(processIdOf)
       const rows = await watch(
         'select from unnest(pg_blocking_pids($1)) as blocker where blocker = any ($2::int[])',
         [processID, own],
       )
       return rows.length > 0
     },
-    async cancel({ client }) {
-      await watch('select pg_cancel_backend($1)', [(client as unknown as { processID: number }).processID])
+    async cancel(backend) {
+      await watch('select pg_cancel_backend($1)', [processIdOf(backend)])
     },
     async close() {
       for (const { client } of all) await client.end()
       await (await monitor)?.end()
     },
   }
+}
+
+function processIdOf({ client }: Backend): number {
+  return (client as unknown as { processID: number }).processID
+}
+
+/** Workers find each other's sessions by their names. */
+async function rename(backend: Backend, name: string | null): Promise<void> {
+  if (backend.name === name) return
+  backend.name = name
+  await backend.client.query(`set application_name = '${name ?? 'simulation'}'`)
 }
 
 /** Half of the time of a statement is its round trip, and every fifth statement only set the time. */

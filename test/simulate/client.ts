@@ -12,9 +12,13 @@ import type { Backend } from './backends.ts'
 import { limitWait } from './lock-limit.ts'
 import type { Actor, Pending } from './scheduler.ts'
 import { msOf, type Query, send, settled, shortOf, sortRows, textOf } from './statements.ts'
+import { asActor } from './timers.ts'
 import { DAWDLING, type SimulatedWarehouse } from './warehouse.ts'
 
 const NOTHING = { command: '', rowCount: 0, rows: [] }
+/** After so long the server ends the sessions of a process that is cut off; and a process gives up connecting a second earlier. */
+export const UNSEEN_MS = 11_000
+const CONNECT_MS = 10_000
 
 interface Current {
   readonly pending: Pending
@@ -26,11 +30,25 @@ interface Current {
 export class SimulatedClient extends EventEmitter {
   readonly actor: Actor
   readonly purpose: string
+  /** Of the worker, at the end of the names of its sessions; null for others. */
+  readonly worker: string | null
   readonly connection: { stream: { destroy: () => void } }
-  listening = false
+  readonly channels = new Set<string>()
+  /** For `pg.Pool`. */
+  _ending = false
   readonly #at: SimulatedWarehouse
   readonly #settings: string
   readonly #lockMs: number
+  /** How long its transaction may wait for its next statement; 0 for ever. */
+  readonly #idleMs: number
+  #stopIdling = () => {}
+  /** Why the server has ended the session, while the client does not know. */
+  #ended: Error | null = null
+  #running: Promise<unknown> | null = null
+  #isMissed = false
+  #isConnected = false
+  /** Sent when the transaction commits. */
+  #notices: (() => void)[] = []
   #backend: Backend | null = null
   #lost = false
   #tail: Promise<unknown> = Promise.resolve()
@@ -44,35 +62,74 @@ export class SimulatedClient extends EventEmitter {
     super()
     this.#at = at
     this.actor = actor
-    this.purpose = (config.application_name ?? '').replace('intake-sync ', '')
+    const [, purpose = '', worker] = /^(?:intake-sync )?(.*?)(?: worker (.{8}))?$/.exec(
+      config.application_name ?? '',
+    )!
+    this.purpose = purpose
+    this.worker = worker ?? null
     const limits = /-c (?:lock|statement)_timeout=\d+\s?/g
+    const idle = /-c idle_in_transaction_session_timeout=\d+\s?/g
     const options = config.options ?? ''
     this.#lockMs = Math.min(...(options.match(limits) ?? []).map(msOf).filter((ms) => ms > 0), 10_000)
-    this.#settings = options.replaceAll(limits, '').trim()
+    this.#idleMs = (options.match(idle) ?? []).map(msOf).at(-1) ?? 0
+    this.#settings = options.replaceAll(limits, '').replaceAll(idle, '').trim()
     this.connection = { stream: { destroy: () => this.lose() } }
     at.clients.add(this)
   }
 
-  connect(): Promise<void> {
-    return this.#enqueue('connect', async () => {
-      this.#backend = await this.#at.backends.take(this.#settings)
+  get _queryable(): boolean {
+    return !this.#lost
+  }
+
+  /** For `pg.Pool`. */
+  ref(): void {}
+  unref(): void {}
+
+  /** On the server; null once the server has ended the session. */
+  get processId(): number | null {
+    return this.#backend === null ? null : this.#at.backends.processIdOf(this.#backend)
+  }
+
+  connect(callback?: (error?: Error) => void): Promise<void> | undefined {
+    const connected = this.#enqueue('connect', async () => {
+      this.#backend = await this.#at.backends.take(this.#settings, this.#name)
+      this.#isConnected = true
     })
+    const giveUp = () => {
+      if (this.actor.cutOffSince !== null) this.lose(new Error('timeout expired'))
+    }
+    const forget = this.#at.scheduler.after(CONNECT_MS, giveUp, this.actor)
+    const done = connected.finally(forget)
+    if (callback === undefined) return done
+    done.then(() => callback(), callback)
+    return undefined
+  }
+
+  get #name(): string | null {
+    return this.worker === null ? null : `intake-sync ${this.purpose} worker ${this.worker}`
   }
 
   query(query: Query | Writable, values?: unknown[]): Promise<unknown> | Writable {
     if (typeof query !== 'string' && 'submit' in query)
       return this.#copy((query as unknown as { text: string }).text)
     const { text, label } = textOf(query as Query)
-    if (/^listen /.test(text))
+    const channel = /^listen "?(\w+)/.exec(text)?.[1]
+    if (channel !== undefined)
       return this.#enqueue('listen', async () => {
-        this.listening = true
+        this.channels.add(channel)
         return NOTHING
       })
-    if (/pg_notify/.test(text))
+    const given = values ?? (query as { values?: unknown[] }).values ?? []
+    if (/^select pg_notify/.test(text))
       return this.#enqueue('notify', async () => {
-        this.#at.notify()
+        const [to, payload] = given as string[]
+        const tell = () => this.#at.notify(to!, payload ?? '')
+        if (this.#backend?.status === 'T') this.#notices.push(tell)
+        else tell()
         return NOTHING
       })
+    // Time passes as the scheduler decides.
+    if (/set_config\('statement_timeout'/.test(text)) return this.#enqueue('limits', async () => NOTHING)
     // Views for analysts are not simulated: the login may not create views.
     if (/insert into intake_ops\.classifications/.test(text))
       return Promise.reject(Object.assign(new Error('not simulated'), { code: '42501' }))
@@ -80,11 +137,33 @@ export class SimulatedClient extends EventEmitter {
     if (text === 'begin') this.#dawdles = choice.chance(this.#at.dawdling())
     if (text === 'begin')
       return this.#statement(text, text, () => backends.begin(this.#backend!, scheduler.now()))
+    if (/pg_terminate_backend\(pid\)/.test(text))
+      return this.#statement(label, text, async (client) => {
+        const { rows } = await client.query<{ pid: number }>(
+          text.replace('pg_terminate_backend(pid)', 'pid'),
+          given,
+        )
+        this.#at.terminate(rows.map(({ pid }) => pid))
+        return NOTHING
+      })
     return this.#statement(label, text, (client) => client.query(query as string, values as never))
   }
 
-  end(): Promise<void> {
+  end(callback?: () => void): Promise<void> | undefined {
+    const done = this.#end()
+    if (callback === undefined) return done
+    done.then(callback, callback)
+    return undefined
+  }
+
+  #end(): Promise<void> {
+    this._ending = true
     if (this.#lost) return Promise.resolve()
+    // As pg does: whoever waits for a statement waits no longer.
+    if (this.#current !== null) {
+      this.lose()
+      return Promise.resolve()
+    }
     return this.#enqueue('end', async () => {
       this.#close()
       await this.#giveBack()
@@ -92,18 +171,18 @@ export class SimulatedClient extends EventEmitter {
   }
 
   /** Ends the connection without notice; the server's side ends when the server notices. */
-  lose(): void {
+  lose(error = new Error('Connection terminated unexpectedly')): void {
     if (this.#lost) return
     this.#close()
     const { scheduler, choice } = this.#at
+    const { actor } = this
     const current = this.#current
     const begun = current !== null && !current.pending.withdraw()
-    const error = new Error('Connection terminated unexpectedly')
-    if (this.actor.alive) current?.fail(error)
+    if (actor.alive) current?.fail(error)
     // A sent statement may still be executed.
-    const ghost = !begun && current?.execute != null && choice.chance(0.5) ? current : null
-    this.#at.forsaken += 1
-    scheduler.call(null, `the server ends ${this.actor.name} ${this.purpose}`, async () => {
+    const isSent = !begun && current?.execute != null && actor.cutOffSince === null
+    const ghost = isSent && choice.chance(0.5) ? current : null
+    const work = async () => {
       const backend = this.#backend
       if (backend !== null && begun && (await this.#at.backends.isBlocked(backend)))
         await this.#at.backends.cancel(backend)
@@ -116,9 +195,42 @@ export class SimulatedClient extends EventEmitter {
       }
       await this.#giveBack()
       this.#at.forsaken -= 1
+    }
+    this.#at.forsaken += 1
+    const isDelayed = () =>
+      actor.cutOffSince !== null && scheduler.now() < actor.cutOffSince + UNSEEN_MS * 1_000
+    scheduler.call(null, `the server ends ${actor.name} ${this.purpose}`, work, { isDelayed })
+    const wasConnected = this.#isConnected
+    asActor(actor, () => {
+      // As pg does: whoever connects hears of it there alone.
+      if (wasConnected) this.emit('error', error)
+      this.emit('end')
     })
-    this.emit('error', error)
-    this.emit('end')
+  }
+
+  /** The server ends the session; the client hears of it later, or with its next statement. */
+  async endAtServer(error: Error): Promise<void> {
+    const backend = this.#backend
+    if (this.#ended !== null || this.#lost || backend === null) return
+    const { scheduler, backends } = this.#at
+    this.#ended = error
+    scheduler.note(`the server ends a session: ${error.message}`)
+    while (this.#running !== null && !(await settled(this.#running)))
+      if (await backends.isBlocked(backend)) await backends.cancel(backend)
+    await this.#giveBack()
+    const hear = async () => this.lose(error)
+    scheduler.call(this.actor, `${this.purpose}: hears that its session has ended`, hear, {
+      isDelayed: this.#isCutOff,
+    })
+  }
+
+  /** The server gets no answer from the client. Whoever executes a statement for it notices afterwards. */
+  miss(): void {
+    this.#isMissed = true
+    if (this.#running !== null) return
+    const error = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
+    const label = `the server misses ${this.actor.name} ${this.purpose}`
+    this.#at.scheduler.call(null, label, () => this.endAtServer(error))
   }
 
   /** Its process has ended. */
@@ -128,14 +240,28 @@ export class SimulatedClient extends EventEmitter {
     this.lose()
   }
 
+  hears(channel: string, payload: string): void {
+    if (!this.channels.has(channel)) return
+    const tell = async () => {
+      if (this.#lost || this.#ended !== null) return
+      asActor(this.actor, () => this.emit('notification', { channel, payload }))
+    }
+    this.#at.scheduler.call(this.actor, 'a notice arrives', tell, { isDelayed: this.#isCutOff })
+  }
+
+  readonly #isCutOff = () => this.actor.cutOffSince !== null
+
   #close(): void {
     this.#lost = true
+    this.#stopIdling()
     this.#at.clients.delete(this)
   }
 
   async #giveBack(): Promise<void> {
     const backend = this.#backend
     this.#backend = null
+    this.#stopIdling()
+    this.#notices = []
     if (backend !== null) await this.#at.backends.release(backend)
   }
 
@@ -176,26 +302,43 @@ export class SimulatedClient extends EventEmitter {
         }
         backends.tell(backend, scheduler.now(), text)
         const timeout = limitWait(this.#at, backend, this.#lockMs)
+        this.#stopIdling()
         try {
-          const result = await execute(backend.client)
+          const running = execute(backend.client)
+          this.#running = running.catch(() => {})
+          const result = await running
           if (/\breturning\b/i.test(text) || !/\border by\b/i.test(text)) sortRows(result)
           if (fault === 2) {
             scheduler.note('the connection is lost after it')
             throw this.#cut()
           }
+          if (/^commit/i.test(text)) for (const tell of this.#notices.splice(0)) tell()
           if (/^commit/i.test(text) || label === 'store events') this.#at.committed(this.actor)
           this.#noteDrained(text, label, result)
+          this.#at.passed(this.actor, label, text)
           return result
         } catch (error) {
           if (timeout.fired) throw Object.assign(new Error('lock timeout'), { code: '55P03' })
           throw error
         } finally {
           timeout.stop()
+          this.#running = null
+          if (/^rollback/i.test(text)) this.#notices = []
+          if (this.#backend === backend) this.#idle(backend)
+          if (this.#isMissed && this.#ended === null) this.miss()
         }
       },
       execute,
       text,
     )
+  }
+
+  #idle({ status }: Backend): void {
+    if (this.#idleMs === 0 || status === 'I') return
+    const { scheduler } = this.#at
+    const error = Object.assign(new Error('idle-in-transaction timeout'), { code: '25P03' })
+    const end = () => void scheduler.call(null, 'a transaction was idle', () => this.endAtServer(error))
+    this.#stopIdling = scheduler.after(this.#idleMs, end)
   }
 
   #noteDrained(text: string, label: string, result: unknown): void {
@@ -209,10 +352,9 @@ export class SimulatedClient extends EventEmitter {
     }
   }
 
-  #cut(): Error {
-    const error = new Error('Connection terminated unexpectedly')
+  #cut(error = new Error('Connection terminated unexpectedly')): Error {
     this.#current = null
-    this.lose()
+    this.lose(error)
     return error
   }
 
@@ -228,20 +370,27 @@ export class SimulatedClient extends EventEmitter {
           if (this.#lost)
             return reject(new Error('Client has encountered a connection error and is not queryable'))
           const run = async () => {
-            const tell = await work().then(
+            if (this.#ended !== null) throw this.#cut(this.#ended)
+            return await work()
+          }
+          const runAndTell = async () => {
+            const tell = await run().then(
               (result) => () => resolve(result),
               (error: unknown) => () => reject(error),
             )
             this.#current = null
             return () => {
-              if (this.actor.alive) tell()
+              if (!this.actor.alive) return
+              if (this.#ended === null) tell()
+              else reject(this.#ended)
             }
           }
           const isBlocked = async () =>
             this.#backend !== null && (await this.#at.backends.isBlocked(this.#backend))
           const named = `${this.purpose}: ${label}`
           const weight = this.#dawdles || this.#at.isDawdling(this.actor) ? DAWDLING : 1
-          const pending = this.#at.scheduler.call(this.actor, named, run, isBlocked, weight)
+          const options = { isBlocked, isDelayed: this.#isCutOff, weight }
+          const pending = this.#at.scheduler.call(this.actor, named, runAndTell, options)
           this.#current = { pending, fail: reject, text, execute }
         }),
     )

@@ -5,6 +5,7 @@
  */
 import { isRough, type Left, type Scene } from './scene.ts'
 import type { Offer } from './scheduler.ts'
+import { someParts } from './workers.ts'
 
 const DAY_MS = 86_400_000
 
@@ -14,7 +15,13 @@ export function offersOf(scene: Scene): readonly Offer[] {
   const offers: Offer[] = [...events(scene)]
   if (serves.started < plan.serves)
     offers.push({ label: 'serve starts', weight: 0.5, act: () => serves.start() })
+  const { workers } = scene
+  if (workers.started < plan.workers)
+    offers.push({ label: 'a worker starts', weight: 0.5, act: () => workers.start() })
   if (isRough(scene)) offers.push(...troubles(scene))
+  // Less than what a worker takes for a pause of Postgres; each process is called once for it, not each second.
+  if (scene.hindrances.isAny)
+    offers.push({ label: 'two seconds pass', weight: 0.25, act: () => scene.scheduler.leap(2_000) })
   if (scene.follower !== null) offers.push(...scene.follower.offers())
   return offers
 }
@@ -35,11 +42,13 @@ function events(scene: Scene): readonly Offer[] {
 }
 
 /** True when everything planned has happened. */
-export function isSpent({ left, runs }: Scene): boolean {
-  return left.changes === 0 && left.backfills === 0 && left.leaps === 0 && !runs.isReading
+export function isSpent({ left, runs, workers, hindrances }: Scene): boolean {
+  const isPlayed = left.changes === 0 && left.backfills === 0 && left.leaps === 0 && left.planned === 0
+  return isPlayed && workers.busy === 0 && !hindrances.isAny && !runs.isReading
 }
 
-function troubles({ scheduler, choice, teams, runs, processes, left }: Scene): readonly Offer[] {
+function troubles(scene: Scene): readonly Offer[] {
+  const { scheduler, choice, teams, runs, processes, left, workers, hindrances } = scene
   const offers: Offer[] = []
   const may = (what: keyof Left, label: string, weight: number, act: () => void) => {
     if (left[what] === 0) return
@@ -59,5 +68,14 @@ function troubles({ scheduler, choice, teams, runs, processes, left }: Scene): r
   }
   const [victim] = processes.living.length === 0 ? [] : [choice.one(processes.living)]
   if (victim !== undefined) may('kills', `${victim.name} is ended`, 0.04, () => processes.kill(victim))
+  if (workers.busy === 0)
+    may('planned', 'a run is planned', 0.1, () => {
+      workers.plan(choice.chance(0.3) ? 'everything' : 'new', someParts(choice))
+    })
+  if (workers.planned.length > 0) may('cancels', 'a run is canceled', 0.03, () => workers.cancel())
+  if (workers.started > 0) may('closes', 'a worker is asked to end', 0.03, () => workers.close())
+  const others = processes.living.filter(hindrances.isFree)
+  if (others.length > 0)
+    may('hindrances', 'a process is struck', 0.03, () => hindrances.strike(choice.one(others)))
   return offers
 }

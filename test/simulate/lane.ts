@@ -6,6 +6,7 @@
 import pg from 'pg'
 import { type Backends, openBackends, setClock, stopAutovacuum } from './backends.ts'
 import { COPY } from './follower.ts'
+import { SLICE_LAWS } from './judge-slices.ts'
 
 export interface Lane extends AsyncDisposable {
   readonly backends: Backends
@@ -35,6 +36,7 @@ export async function openLane(url: string): Promise<Lane> {
   await setClock(judge)
   await stopAutovacuum(judge)
   await judge.query(COPY)
+  await judge.query(SLICE_LAWS)
   const backends = openBackends(url)
   let teams = 0
   return {

@@ -48,6 +48,9 @@ const FAULTS = [
 
 const OUTAGE = ['lost', 'refused', 'failing'] as const
 
+/** After so long without an answer a request counts as lost. */
+const SILENT_MS = 30_000
+
 export function openNetwork(options: NetworkOptions, actor: Actor): Wire {
   const { name, scheduler, service, history, choice } = options
 
@@ -62,14 +65,16 @@ export function openNetwork(options: NetworkOptions, actor: Actor): Wire {
         action()
       }
       const faults = options.isCutOff() ? OUTAGE : FAULTS
-      const fault = choice.chance(options.faultiness()) ? choice.one(faults) : null
+      const isSilent = actor.isOffline && choice.chance(0.5)
+      const fault = actor.isOffline ? 'lost' : choice.chance(options.faultiness()) ? choice.one(faults) : null
       if (fault !== null) scheduler.note(`${name}GET ${target}: ${fault}`)
-      if (fault !== null && fault !== 'slow' && actor.name.startsWith('backfill'))
+      if (fault !== null && fault !== 'slow' && /^(?:backfill|worker)/.test(actor.name))
         options.heard.failed.add(target)
-      const back = (label: string, action: () => void) =>
-        scheduler.call(actor, `${name}GET ${target} ${label}`, async () => end(action))
+      const back = (label: string, action: () => void, isDelayed = () => false) =>
+        scheduler.call(actor, `${name}GET ${target} ${label}`, async () => end(action), { isDelayed })
       const lost = () =>
         back('is lost', () => reject(Object.assign(new Error('reset'), { code: 'ECONNRESET' })))
+      if (isSilent) return void scheduler.clockOf(actor).sleep(SILENT_MS).then(lost)
       scheduler.call(actor, `${name}GET ${target} arrives`, async () => {
         if (fault === 'lost') return void lost()
         if (fault === 'refused' || fault === 'busy' || fault === 'failing')
@@ -82,11 +87,15 @@ export function openNetwork(options: NetworkOptions, actor: Actor): Wire {
             ? { ...answer, body: answer.body.slice(0, choice.below(answer.body.length)) }
             : answer
         const arrive = () =>
-          back(`is answered ${answer.status}`, () => {
-            options.heard.answers += 1
-            if (answer.status === 404 && actor.name.startsWith('serve')) options.heard.gone.add(target)
-            resolve(whole(given))
-          })
+          back(
+            `is answered ${answer.status}`,
+            () => {
+              options.heard.answers += 1
+              if (answer.status === 404 && actor.name.startsWith('serve')) options.heard.gone.add(target)
+              resolve(whole(given))
+            },
+            () => actor.isOffline,
+          )
         if (fault === 'slow') void scheduler.clockOf(actor).sleep(choice.below(20_000)).then(arrive)
         else arrive()
       })

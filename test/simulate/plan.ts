@@ -5,7 +5,7 @@ import { type SimulatedStream, STREAMS } from './history.ts'
 
 /** Situations that random choices reach too rarely (`scripts.ts`). */
 const SCRIPTS = ['nights', 'shifting pages', 'an overtaken event', 'a late event'] as const
-export type ScriptName = (typeof SCRIPTS)[number]
+export type ScriptName = (typeof SCRIPTS)[number] | 'a paused worker'
 
 export interface Plan {
   /** Played among random choices; null if there are only these. */
@@ -46,6 +46,19 @@ export interface Plan {
   readonly repeated: number
   /** An ordinary run without faults before the full scan. */
   readonly usualFirst: boolean
+  /** Processes that execute the slices of planned runs. */
+  readonly workers: number
+  /** Runs that are planned for them, of some or all teams and streams. */
+  readonly planned: number
+  /** How many of these are canceled, and how often a worker is asked to end. */
+  readonly cancels: number
+  readonly closes: number
+  /** Processes that are stopped, cut off or ended, most of them at a step of a slice, an event or a fetch. */
+  readonly hindrances: number
+  /** Leads of the clocks of processes. */
+  readonly skews: readonly number[]
+  /** The full scan at the end is a backfill, or a planned run. */
+  readonly lastBy: 'backfill' | 'workers'
 }
 
 const LIKELY: Readonly<Record<SimulatedStream, number>> = {
@@ -58,9 +71,38 @@ const LIKELY: Readonly<Record<SimulatedStream, number>> = {
   packet_responses: 0.25,
 }
 
+/** A seed with workers takes longer than another. */
+export function hasWorkers(seed: number): boolean {
+  return seed % 4 === 1
+}
+
 export function drawPlan(seed: number, choice: Choice): Plan {
-  const plan = { ...drawFree(choice), ...drawMixture(openChoice(~seed)) }
+  const plan = { ...drawFree(choice), ...drawMixture(openChoice(~seed)), ...WITHOUT_WORKERS }
+  if (hasWorkers(seed)) {
+    const own = openChoice(seed ^ 0x40e4)
+    return { ...plan, ...drawWork(own), ...(own.chance(0.5) ? drawPaused(own) : {}) }
+  }
   return choice.chance(0.35) ? { ...plan, ...drawScripted(choice) } : plan
+}
+
+type Work = Pick<Plan, 'workers' | 'planned' | 'cancels' | 'closes' | 'hindrances' | 'skews' | 'lastBy'>
+
+const WITHOUT_WORKERS: Work = {
+  ...{ workers: 0, planned: 0, cancels: 0, closes: 0, hindrances: 0, skews: [0], lastBy: 'backfill' },
+}
+
+const TEN_MINUTES = 600_000_000
+
+function drawWork(choice: Choice): Work {
+  return {
+    workers: choice.one([1, 2, 2, 3]),
+    planned: 2 + choice.below(4),
+    cancels: choice.one([0, 0, 0, 1]),
+    closes: choice.one([0, 0, 1, 2]),
+    hindrances: choice.one([0, 2, 4, 6, 9]),
+    skews: choice.one([[0], [0], [0, TEN_MINUTES], [0, -TEN_MINUTES], [-TEN_MINUTES, 0, TEN_MINUTES]]),
+    lastBy: choice.one(['backfill', 'workers', 'workers']),
+  }
 }
 
 type Mixture = Pick<Plan, 'teams' | 'asynchronous' | 'lagMicros' | 'partial' | 'together'>
@@ -75,7 +117,7 @@ function drawMixture(choice: Choice): Mixture {
   }
 }
 
-function drawFree(choice: Choice): Omit<Plan, keyof Mixture> {
+function drawFree(choice: Choice): Omit<Plan, keyof Mixture | keyof Work> {
   const drawn = drawStreams(choice)
   const hasPackets = drawn.includes('packet_responses')
   const serves = choice.one(hasPackets ? [1, 1, 2] : [0, 1, 1, 1, 1, 2, 2])
@@ -110,6 +152,23 @@ function drawFree(choice: Choice): Omit<Plan, keyof Mixture> {
     usualFirst: choice.chance(0.3),
     // Then members become known only by refetches.
     reported: hasPackets && choice.chance(0.3) ? ['packet_responses'] : streams,
+  }
+}
+
+/** Little else happens than that workers are stopped, or cut off from Postgres, until others have taken their slices. */
+function drawPaused(choice: Choice): Partial<Plan> {
+  return {
+    ...{
+      script: 'a paused worker',
+      workers: 2,
+      planned: 0,
+      cancels: 0,
+      closes: 0,
+      hindrances: 0,
+      skews: [0],
+    },
+    ...{ changes: choice.below(8), backfills: choice.below(2), kills: 0, leaps: 0, dawdling: 0 },
+    ...{ serves: choice.one([0, 0, 1]), statementFaults: 0 },
   }
 }
 

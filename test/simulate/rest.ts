@@ -3,9 +3,12 @@
  *
  * Invariant: a seed is at rest when every event was acknowledged, none is pending and no refetch is pending.
  */
+import type { BackfillSummary } from '../../src/extract/backfill.ts'
 import type { Follower } from './follower.ts'
+import type { Kind } from './processes.ts'
 import type { Scene } from './scene.ts'
 import type { Actor } from './scheduler.ts'
+import { ALL_PARTS } from './workers.ts'
 
 /** More choices than any seed takes: one that takes as many is in a loop. */
 export const MAX_CHOICES = 20_000
@@ -32,6 +35,25 @@ export async function comeToRest(scene: Scene): Promise<void> {
   }
 }
 
+/** Milliseconds in which the workers end the runs that were planned, however little of them was done. */
+const ENDING_MS = 300_000
+
+/** Waits until every planned run has ended. */
+export async function endPlanned({ scheduler, slices, first }: Scene): Promise<void> {
+  const until = scheduler.now() + ENDING_MS * 1_000
+  for (;;) {
+    const unended = await slices.unended()
+    if (unended.length === 0) break
+    if (scheduler.now() > until) {
+      for (const run of unended) first.checker.note(`a planned run does not end: ${run}`)
+      return
+    }
+    const next = scheduler.now() + 2_000_000
+    await scheduler.run(() => scheduler.now() >= next, MAX_CHOICES)
+  }
+  for (const fault of await slices.atRest()) first.checker.note(fault)
+}
+
 async function isAnyAsked({ lane, teams }: Scene): Promise<boolean> {
   for (const { team } of teams) if ((await lane.asked(team)).size > 0) return true
   return false
@@ -41,14 +63,31 @@ async function isAnyAsked({ lane, teams }: Scene): Promise<boolean> {
  * The final runs: an ordinary one first, in some seeds, and a full scan. A run that was ended keeps its stream locks until
  * the server has noticed.
  */
-export async function readAll({ plan, scheduler, warehouse, runs, teams }: Scene): Promise<void> {
+export async function readAll(scene: Scene): Promise<void> {
+  const { plan, scheduler, warehouse, teams } = scene
   await scheduler.run(() => warehouse.forsaken === 0, MAX_CHOICES)
   for (const kind of plan.usualFirst ? (['new', 'everything'] as const) : (['everything'] as const)) {
-    const run = runs.start(kind)
     scheduler.note(`a run that reads ${kind}`)
-    await scheduler.run(() => run.over, MAX_CHOICES)
-    for (const { checker } of teams) await checker.afterRun(kind, run.summary)
+    const summary =
+      plan.lastBy === 'workers' ? await readByWorkers(scene, kind) : await readAlone(scene, kind)
+    for (const { checker } of teams) await checker.afterRun(kind, summary)
   }
+}
+
+async function readAlone({ scheduler, runs }: Scene, kind: Kind): Promise<BackfillSummary | null> {
+  const run = runs.start(kind)
+  await scheduler.run(() => run.over, MAX_CHOICES)
+  return run.summary
+}
+
+async function readByWorkers(scene: Scene, kind: Kind): Promise<BackfillSummary | null> {
+  const { scheduler, workers, slices } = scene
+  const before = workers.planned.length
+  workers.plan(kind, ALL_PARTS)
+  await scheduler.run(() => workers.busy === 0, MAX_CHOICES)
+  if (workers.planned.length === before) return null
+  await endPlanned(scene)
+  return await slices.summaryOf(workers.planned.at(-1)!)
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * `npm run simulate -- [--seeds 100] [--seed 1] [--jobs 1] [--readers] [--verbose] [--first]`: runs this many seeds from the
+ * `npm run simulate -- [--seeds 100] [--seed 1] [--jobs 1] [--readers | --workers] [--verbose] [--first]`: runs this many seeds from the
  * given one on, or with `--first` up to the first that violates a law, and prints violations. For a single seed, prints
  * each choice. Exit 1 if a law was violated.
  */
@@ -7,15 +7,17 @@ import { fileURLToPath } from 'node:url'
 import { runProgram, whenInterrupted } from '../support/interruption.ts'
 import { readWords, wholeNumber } from '../support/words.ts'
 import { hasReader } from './follower.ts'
+import { hasWorkers } from './plan.ts'
 import { simulate } from './simulate.ts'
 import { openStage } from './stage.ts'
 
-const USAGE = `npm run simulate -- [--seeds 100] [--seed 1] [--jobs 1] [--readers] [--verbose] [--first]
+const USAGE = `npm run simulate -- [--seeds 100] [--seed 1] [--jobs 1] [--readers | --workers] [--verbose] [--first]
 
   --seeds N  how many are played
   --seed S   the first of them; with --seeds 1 its choices are printed
   --jobs N   shares them among N processes, each with a Postgres of its own unless TEST_DATABASE_URL names one
   --readers  plays only seeds that have a reader of the change feed
+  --workers  plays only seeds with workers and planned runs, whose processes are also stopped and cut off
   --verbose  prints the choices of each
   --first    stops at the first that violates a law`
 
@@ -24,6 +26,7 @@ const { values } = readWords(USAGE, {
   seed: { type: 'string' },
   jobs: { type: 'string' },
   readers: { type: 'boolean' },
+  workers: { type: 'boolean' },
   verbose: { type: 'boolean' },
   first: { type: 'boolean' },
 })
@@ -31,7 +34,7 @@ const seeds = wholeNumber('--seeds', values.seeds ?? '100')
 const first = wholeNumber('--seed', values.seed ?? '1', 0)
 /** A process with a single seed would print its choices. */
 const jobs = Math.min(wholeNumber('--jobs', values.jobs ?? '1'), Math.floor(seeds / 2))
-const plays = values.readers ? hasReader : () => true
+const plays = values.readers ? hasReader : values.workers ? hasWorkers : () => true
 /** Tables grow with each seed: after a while a new database costs less. */
 const PER_DATABASE = 100
 const say = (line: string) => void process.stdout.write(`${line}\n`)
@@ -40,7 +43,7 @@ process.exitCode = await (jobs > 1 ? playInProcesses() : play())
 
 /** Each process plays a part of the seeds. Returns the exit code. */
 async function playInProcesses(): Promise<number> {
-  const flags = (['readers', 'verbose', 'first'] as const).flatMap((name) =>
+  const flags = (['readers', 'workers', 'verbose', 'first'] as const).flatMap((name) =>
     values[name] ? [`--${name}`] : [],
   )
   const runs = []

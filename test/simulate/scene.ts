@@ -7,7 +7,9 @@ import { type Changes, openChanges } from './changes.ts'
 import { type Checker, openChecker } from './checker.ts'
 import { type Choice, openChoice } from './choice.ts'
 import { type Follower, hasReader, openFollower } from './follower.ts'
+import { type Hindrances, isStep, openHindrances } from './hindrances.ts'
 import { type History, openHistory } from './history.ts'
+import { openSliceJudge, type SliceJudge } from './judge-slices.ts'
 import type { Lane, Team } from './lane.ts'
 import type { Heard, NetworkOptions } from './network.ts'
 import { drawPlan, type Plan } from './plan.ts'
@@ -18,6 +20,7 @@ import { openSender, type Sender } from './sender.ts'
 import { openServes, type Serves } from './serves.ts'
 import { openService, type Service } from './service.ts'
 import type { SimulatedWarehouse } from './warehouse.ts'
+import { openWorkers, type Workers } from './workers.ts'
 
 /** Events that drains claimed. */
 export interface Drained {
@@ -42,7 +45,10 @@ export interface TeamScene {
 }
 
 /** Planned changes and faults that are left. */
-export type Left = Record<'changes' | 'backfills' | 'kills' | 'leaps', number>
+export type Left = Record<
+  'changes' | 'backfills' | 'kills' | 'leaps' | 'planned' | 'cancels' | 'closes' | 'hindrances',
+  number
+>
 
 export interface Scene {
   readonly plan: Plan
@@ -56,7 +62,12 @@ export interface Scene {
   readonly processes: Processes
   readonly serves: Serves
   readonly runs: Runs
+  readonly workers: Workers
+  readonly hindrances: Hindrances
+  readonly slices: SliceJudge
   readonly drained: Drained
+  /** Sees each statement that was executed for a process, before that hears of it. */
+  spy: ((actor: Actor, text: string) => void) | null
   /** Reads the change feed, in every fourth seed; null in the others. */
   readonly follower: Follower | null
   /** True while delayed events are sent. */
@@ -83,7 +94,8 @@ export async function openScene(seed: number, lane: Lane): Promise<Scene> {
   const plan = drawPlan(seed, choice)
   const scheduler = openScheduler(choice, START + choice.below(1_000_000))
   const drained: Drained = { takers: [], events: 0, mixed: 0 }
-  const left = { changes: plan.changes, backfills: plan.backfills, kills: plan.kills, leaps: plan.leaps }
+  const { changes, backfills, kills, leaps, planned, cancels, closes, hindrances: strikes } = plan
+  const left: Left = { changes, backfills, kills, leaps, planned, cancels, closes, hindrances: strikes }
 
   const warehouse: SimulatedWarehouse = {
     scheduler,
@@ -101,11 +113,24 @@ export async function openScene(seed: number, lane: Lane): Promise<Scene> {
     },
     clients: new Set(),
     forsaken: 0,
-    notify: () => {
-      for (const client of warehouse.clients) {
-        if (client.listening)
-          scheduler.call(client.actor, 'a notice arrives', async () => void client.emit('notification', {}))
-      }
+    notify: (channel, payload) => {
+      for (const client of warehouse.clients) client.hears(channel, payload)
+    },
+    terminate(processIds) {
+      const error = Object.assign(new Error('terminating connection'), { code: '57P01' })
+      for (const client of warehouse.clients)
+        if (client.processId !== null && processIds.includes(client.processId))
+          scheduler.call(null, `${client.actor.name} ${client.purpose} is terminated`, () =>
+            client.endAtServer(error),
+          )
+    },
+    passed(actor, label, text) {
+      scene.spy?.(actor, text)
+      if (left.hindrances === 0 || !isRough(scene) || !actor.alive || !hindrances.isFree(actor)) return
+      if (!isStep(label, text) || !choice.chance(0.1)) return
+      left.hindrances -= 1
+      scheduler.note(`after ${label}:`)
+      hindrances.strike(actor)
     },
     committed(actor) {
       if (!isRough(scene) || left.kills === 0 || !choice.chance(0.1)) return
@@ -121,10 +146,12 @@ export async function openScene(seed: number, lane: Lane): Promise<Scene> {
     ...{ teams: sources, warehouse, streams: plan.streams },
     ...{ concurrency: plan.concurrency, pageSize: plan.askedPage },
     note: (fault) => teams[0]!.checker.note(fault),
+    skewMicros: () => (plan.skews.length === 1 ? plan.skews[0]! : choice.one(plan.skews)),
   })
+  const hindrances = openHindrances({ scheduler, choice, warehouse, kill: processes.kill })
   const serves = openServes(processes)
   const receiver = () => {
-    const quick = serves.ready.filter(({ actor }) => actor !== scene.dawdler)
+    const quick = serves.ready.filter(({ actor }) => actor !== scene.dawdler && !actor.isStopped)
     return quick.length === 0 ? null : choice.one(quick)
   }
   const teams = sources.map((source) => {
@@ -141,14 +168,17 @@ export async function openScene(seed: number, lane: Lane): Promise<Scene> {
     const checker = openChecker({ lane, team, history, service, plan, sender, heard })
     return { ...source, changes, sender, checker }
   })
-  const runs = openRuns({ processes, scheduler, note: (fault) => teams[0]!.checker.note(fault) })
+  const noted = { processes, scheduler, note: (fault: string) => teams[0]!.checker.note(fault) }
+  const [runs, workers] = [openRuns(noted), openWorkers({ ...noted, choice })]
   const teamIds = sources.map(({ team }) => team.teamId)
   const followed = { seed, teamIds, streams: plan.streams, lane, scheduler, processes }
   const follower = hasReader(seed) ? await openFollower(followed) : null
   const scene: Scene = {
     ...{ plan, choice, scheduler, lane, teams, warehouse, processes, serves, runs, drained, follower, left },
+    ...{ workers, hindrances, slices: openSliceJudge(lane, teamIds) },
     first: teams[0]!,
     dawdler: null,
+    spy: null,
     isPouring: false,
     phase: 'chaos',
     weather: 'as planned',

@@ -15,6 +15,14 @@ import type { Choice } from './choice.ts'
 export interface Actor {
   readonly name: string
   alive: boolean
+  /** A stopped process does nothing and hears nothing until it goes on; its sessions stay open. */
+  isStopped: boolean
+  /** Since when nothing passes between it and Postgres; null while something does. */
+  cutOffSince: number | null
+  /** Nothing passes between it and the service. */
+  isOffline: boolean
+  /** Lead of its clock over the scheduler's. */
+  readonly skewMicros: number
 }
 
 /** Something that may happen, but need not. */
@@ -33,6 +41,8 @@ interface Entry {
   readonly weight: number
   /** True when the work waits for another's lock. */
   readonly isBlocked: () => Promise<boolean>
+  /** True while it cannot arrive, and its result cannot return. */
+  readonly isDelayed: () => boolean
 }
 
 interface Timer {
@@ -49,21 +59,18 @@ export interface Pending {
   withdraw(): boolean
 }
 
+/** Weight 1, and nothing in its way, when left out. */
+export type CallOptions = Partial<Pick<Entry, 'weight' | 'isBlocked' | 'isDelayed'>>
+
 export interface Scheduler {
   now(): number
   /** Advances time at once, as when a machine slept. */
   leap(milliseconds: number): void
   clockOf(actor: Actor | null): Clock
   /** Calls `ring` after this time; returns how to withdraw it. */
-  after(milliseconds: number, ring: () => void): () => void
-  /** Executes `work` when it is chosen; `weight` is relative to other pending calls, which have 1. */
-  call(
-    actor: Actor | null,
-    label: string,
-    work: Work,
-    isBlocked?: () => Promise<boolean>,
-    weight?: number,
-  ): Pending
+  after(milliseconds: number, ring: () => void, actor?: Actor): () => void
+  /** Executes `work` when it is chosen. */
+  call(actor: Actor | null, label: string, work: Work, options?: CallOptions): Pending
   /** Called before each choice. */
   offer(source: () => readonly Offer[]): void
   note(line: string): void
@@ -89,6 +96,7 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
   let now = start
 
   const lives = ({ actor }: { readonly actor: Actor | null }) => actor === null || actor.alive
+  const goesOn = ({ actor }: { readonly actor: Actor | null }) => actor === null || !actor.isStopped
 
   function after(actor: Actor | null, milliseconds: number, ring: () => void): () => void {
     const timer = { at: now + Math.max(0, Math.round(milliseconds * 1000)), actor, ring }
@@ -119,14 +127,15 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
     forget(entries)
     forget(timers)
     const possible = offers.flatMap((source) => source())
-    const due = timers.filter((timer) => timer.at <= now)
-    const first = timers[0]
-    if (entries.length + due.length === 0 && possible.length === 0) {
+    const able = entries.filter((entry) => goesOn(entry) && !entry.isDelayed())
+    const due = timers.filter((timer) => timer.at <= now && goesOn(timer))
+    const first = timers.find(goesOn)
+    if (able.length + due.length === 0 && possible.length === 0) {
       if (first === undefined) return false
       now = Math.max(now, first.at)
       return true
     }
-    const idle = entries.length + due.length === 0
+    const idle = able.length + due.length === 0
     if (
       first !== undefined &&
       due.length === 0 &&
@@ -137,13 +146,13 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
       trace.push(`  time passes`)
       return true
     }
-    const called = weightOf(entries)
+    const called = weightOf(able)
     const total = called + due.length + weightOf(possible)
     let place = choice.share() * total
     // Things may happen within the same microsecond.
     if (!choice.chance(0.1)) now += 1 + choice.below(400)
     if (place < called) {
-      const entry = among(entries, place)
+      const entry = among(able, place)
       entries.splice(entries.indexOf(entry), 1)
       trace.push(`${entry.actor?.name ?? 'world'}: ${entry.label}`)
       await begin(entry)
@@ -165,7 +174,7 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
 
   async function begin(entry: Entry): Promise<void> {
     const done = entry.work()
-    if (await isOver(entry, done, LOOK_MS)) deliver(await done)
+    if (await isOver(entry, done, LOOK_MS)) deliver(entry, await done)
     else {
       blocked.push({ entry, done })
       trace.push(`  blocked: ${entry.actor?.name ?? 'world'}: ${entry.label}`)
@@ -176,7 +185,7 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
       if (!(await isOver(each.entry, each.done, 1))) continue
       blocked.splice(blocked.indexOf(each), 1)
       trace.push(`  goes on: ${each.entry.label}`)
-      deliver(await each.done)
+      deliver(each.entry, await each.done)
     }
   }
 
@@ -193,6 +202,13 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
     }
   }
 
+  /** The process may have been stopped, or cut off, while the work was done: then it hears the result later. */
+  function deliver(entry: Entry, result: unknown): void {
+    if (typeof result !== 'function') return
+    if (goesOn(entry) && !entry.isDelayed()) return void result()
+    entries.push({ ...entry, label: `hears: ${entry.label}`, work: async () => result, weight: 1 })
+  }
+
   function forget(list: { readonly actor: Actor | null }[]): void {
     for (let at = list.length - 1; at >= 0; at--) if (!lives(list[at]!)) list.splice(at, 1)
   }
@@ -202,10 +218,13 @@ export function openScheduler(choice: Choice, start: number): Scheduler {
     leap(milliseconds) {
       now += milliseconds * 1000
     },
-    after: (milliseconds, ring) => after(null, milliseconds, ring),
-    clockOf: (actor) => ({ now: () => now, sleep: (ms, signal) => sleep(actor, ms, signal) }),
-    call(actor, label, work, isBlocked = async () => false, weight = 1) {
-      const entry = { actor, label, work, weight, isBlocked }
+    after: (milliseconds, ring, actor) => after(actor ?? null, milliseconds, ring),
+    clockOf: (actor) => ({
+      now: () => now + (actor?.skewMicros ?? 0),
+      sleep: (ms, signal) => sleep(actor, ms, signal),
+    }),
+    call(actor, label, work, { isBlocked = async () => false, isDelayed = () => false, weight = 1 } = {}) {
+      const entry = { actor, label, work, weight, isBlocked, isDelayed }
       if (lives(entry)) entries.push(entry)
       return {
         withdraw() {
@@ -247,10 +266,6 @@ function among<Each extends { readonly weight: number }>(waiting: readonly Each[
 
 function weightOf(waiting: readonly { readonly weight: number }[]): number {
   return waiting.reduce((sum, { weight }) => sum + weight, 0)
-}
-
-function deliver(result: unknown): void {
-  if (typeof result === 'function') result()
 }
 
 /** Waits for the work, but no longer than these real milliseconds. */

@@ -18,6 +18,8 @@ import type { World } from '../../src/emulator/world/world.ts'
 import type { ScriptName } from './plan.ts'
 import type { Run } from './runs.ts'
 import type { Scene } from './scene.ts'
+import type { Actor } from './scheduler.ts'
+import { someParts } from './workers.ts'
 
 /** The condition of a script's step, or a finished night: then the result of its run is checked. */
 export type Step =
@@ -31,6 +33,7 @@ export const SCRIPT: Readonly<Record<ScriptName, (scene: Scene) => Script>> = {
   'shifting pages': shiftingPages,
   'an overtaken event': overtakenEvent,
   'a late event': lateEvent,
+  'a paused worker': pausedWorker,
 }
 
 const HOUR_MS = 3_600_000
@@ -131,6 +134,63 @@ function* lateEvent(scene: Scene): Script {
   const isStored = acknowledgedAfter(scene, response.id)
   sender.release(response.id)
   yield wait('the late event is stored', isStored)
+}
+
+/** Longest time of a step with a paused worker. */
+const PAUSED_MS = 60_000
+/** After these statements, or after any: a claim, the last of a scan, the two of a settle, the end of a run. */
+const PAUSED_AFTER = [
+  ...[null, null, null],
+  /set state = 'claimed'/,
+  /"intake_ops"."scans"/,
+  /"intake_ops"."scans"/,
+  /select from intake_ops\.slices where slice_id/,
+  /update intake_ops\.slices set state/,
+  /update intake_ops\.runs set status/,
+]
+/** Nobody takes its slice before. */
+const SILENT_MS = 11_000
+
+/**
+ * A worker is paused at a statement between the claim of a slice and its end, until another has its slice and has come some
+ * way with it; then the first goes on with what it was doing.
+ */
+function* pausedWorker(scene: Scene): Script {
+  const { choice, scheduler, workers, hindrances, plan } = scene
+  for (let left = 2 + choice.below(2); left > 0; left--) {
+    yield wait('all work', () => workers.started === plan.workers && workers.busy === 0)
+    const its: { victim: Actor | null; paused: Actor | null; pausedAt: number } = {
+      victim: null,
+      paused: null,
+      pausedAt: 0,
+    }
+    const at = choice.one(PAUSED_AFTER)
+    let [statements, claims, others] = [choice.below(choice.one([8, 30])), 0, 0]
+    scene.spy = (actor, text) => {
+      if (!actor.name.startsWith('worker')) return
+      const isClaim = /set state = 'claimed'/.test(text)
+      if (its.paused !== null) {
+        if (actor === its.paused || scheduler.now() < its.pausedAt + SILENT_MS * 1_000) return
+        if (isClaim) claims += 1
+        else if (claims > 0) others += 1
+      } else if (its.victim === null ? isClaim : actor === its.victim) {
+        its.victim ??= actor
+        statements -= 1
+        if (at === null ? statements >= 0 : !at.test(text)) return
+        Object.assign(its, { paused: actor, pausedAt: scheduler.now() })
+        hindrances.pause(actor, choice.chance(0.7) ? 'stopped' : 'cut off', 4 * PAUSED_MS)
+      }
+    }
+    workers.plan(choice.chance(0.7) ? 'everything' : 'new', someParts(choice))
+    const isLate = (since: number) => scheduler.now() > since + PAUSED_MS * 1_000
+    const begun = scheduler.now()
+    yield wait('a worker is paused', () => its.paused !== null || isLate(begun))
+    const [since, enough] = [scheduler.now(), choice.one([0, 0, 5, 15, 40])]
+    if (its.paused === null) return
+    yield wait('another has its slice', () => (claims > 0 && others >= enough) || isLate(since))
+    hindrances.end(its.paused)
+    scene.spy = null
+  }
 }
 
 function wait(label: string, when: () => boolean): Step {

@@ -17,6 +17,7 @@ import type { History, SimulatedStream } from './history.ts'
 import type { Actor, Offer, Scheduler } from './scheduler.ts'
 import { type Service, VERSION } from './service.ts'
 import { keyOf } from './stored-states.ts'
+import { asActor } from './timers.ts'
 
 export interface Acknowledged {
   readonly hash: string
@@ -232,7 +233,7 @@ export function openSender(options: SenderOptions): Sender {
     delivery.with = actor
     delivery.attempts += 1
     scheduler.call(actor, `event ${number} (${event.type} ${stream}) arrives`, async () => {
-      inbox.store(readEvent(teamId, body)).then(
+      asActor(actor, () => inbox.store(readEvent(teamId, body))).then(
         (outcome) => {
           const sent = { eventId: event.id, stream, id: event.subject.id, type: event.type, data }
           acknowledged.push({ hash: hash('sha256', body, 'hex'), ...sent })
@@ -254,7 +255,9 @@ export function openSender(options: SenderOptions): Sender {
   function due(): readonly Delivery[] {
     return [...waiting].filter(
       (each) =>
-        (each.with === null || !each.with.alive) && each.weight !== null && each.notBefore <= scheduler.now(),
+        (each.with === null || !each.with.alive || each.with.isStopped) &&
+        each.weight !== null &&
+        each.notBefore <= scheduler.now(),
     )
   }
 

@@ -14,7 +14,7 @@ import { isSpent, offersOf } from './happenings.ts'
 import type { Lane } from './lane.ts'
 import type { Plan } from './plan.ts'
 import { type Playing, playScript } from './playing.ts'
-import { comeToRest, followToTheEnd, MAX_CHOICES, readAll } from './rest.ts'
+import { comeToRest, endPlanned, followToTheEnd, MAX_CHOICES, readAll } from './rest.ts'
 import { openScene, type Scene } from './scene.ts'
 
 export interface Outcome {
@@ -42,8 +42,13 @@ export async function simulate(seed: number, lane: Lane): Promise<Outcome> {
     scene.first.checker.note(error instanceof Error ? error.message : String(error))
   } finally {
     scene.phase = 'over'
+    scene.hindrances.endAll()
     processes.close()
     await scheduler.run(() => lane.backends.taken === 0, MAX_CHOICES)
+    if (plan.workers > 0) {
+      for (const fault of await scene.slices.look()) scene.first.checker.note(fault)
+      await scene.slices.forget()
+    }
   }
   const { trace } = scheduler
   const faults = teams.flatMap(({ checker }, place) =>
@@ -55,16 +60,18 @@ export async function simulate(seed: number, lane: Lane): Promise<Outcome> {
 }
 
 async function play(scene: Scene, script: Playing): Promise<void> {
-  const { plan, scheduler, teams, left } = scene
+  const { plan, scheduler, teams, left, hindrances } = scene
   await until(scene, script, () => left.changes <= plan.changes / 2)
   for (const { checker } of teams) await checker.look('in the midst')
   await until(scene, script, () => isSpent(scene) && script.isOver)
   scene.phase = 'rest'
   scene.dawdler = null
+  hindrances.endAll()
   scheduler.note('rest')
   // The service has finished its own work.
   scheduler.leap(60_000)
   for (const { checker } of teams) await checker.look('in between')
+  if (plan.workers > 0) await endPlanned(scene)
   if (plan.serves > 0) {
     await comeToRest(scene)
     for (const { checker } of teams) await checker.afterRest()

@@ -24,7 +24,12 @@ export async function send(client: pg.Client, text: string, lines: Buffer): Prom
 export function sortRows(result: unknown): void {
   const { rows } = (result ?? {}) as { rows?: unknown[] }
   if (rows === undefined || rows.length < 2) return
-  const texts = new Map(rows.map((row) => [row, JSON.stringify(row)]))
+  // Numbers of slices go on from seed to seed: 9 is before 10.
+  const padded = (text: string) => text.replaceAll(/\d+/g, (digits) => digits.padStart(20, '0'))
+  const isNumbered = typeof rows[0] === 'object' && rows[0] !== null && 'slice_id' in rows[0]
+  const texts = new Map(
+    rows.map((row) => [row, isNumbered ? padded(JSON.stringify(row)) : JSON.stringify(row)]),
+  )
   rows.sort((a, b) => (texts.get(a)! < texts.get(b)! ? -1 : 1))
 }
 

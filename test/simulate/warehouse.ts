@@ -25,7 +25,11 @@ export interface SimulatedWarehouse {
   /** Sessions whose client is gone, which the server has not noticed yet. */
   forsaken: number
   /** Called when a session notified others. */
-  readonly notify: () => void
+  readonly notify: (channel: string, payload: string) => void
+  /** Called when a session ended those with these process ids. */
+  readonly terminate: (processIds: readonly number[]) => void
+  /** Called after a statement, before its process hears the result. */
+  readonly passed: (actor: Actor, label: string, text: string) => void
   /** Called after a commit at which the world may be ended. */
   readonly committed: (actor: Actor) => void
 }
