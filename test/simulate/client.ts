@@ -301,12 +301,18 @@ export class SimulatedClient extends EventEmitter {
           await backend.client.query(`do $$ begin raise exception 'planted' using errcode = '40P01'; end $$`)
         }
         backends.tell(backend, scheduler.now(), text)
-        const timeout = limitWait(this.#at, backend, this.#lockMs)
+        let isOver = false
+        const timeout = limitWait(this.#at, backend, this.#lockMs, () => isOver)
         this.#stopIdling()
         try {
           const running = execute(backend.client)
-          this.#running = running.catch(() => {})
-          const result = await running
+          this.#running = running.then(
+            () => {},
+            () => {},
+          )
+          const result = await running.finally(() => {
+            isOver = true
+          })
           if (/\breturning\b/i.test(text) || !/\border by\b/i.test(text)) sortRows(result)
           if (fault === 2) {
             scheduler.note('the connection is lost after it')
