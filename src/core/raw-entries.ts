@@ -67,7 +67,7 @@ function withoutEntries(body: Buffer, entries: RawEntry[]): string {
     } else if (byte === OBJECT + 2 || byte === ARRAY + 2) {
       depth -= 1
       if (depth < listDepth) listDepth = 0
-      else if (depth === listDepth && depth > 0 && start > 0) {
+      else if (depth === listDepth && start > 0) {
         parts.push(body.toString('utf8', from, start), `"${MARK}${entries.length}"`)
         entries.push(new RawEntry(body.subarray(start, index + 1)))
         from = index + 1

@@ -119,6 +119,7 @@ describe("if the records' own stamps decide", () => {
     ['of two updated at one time, the one seen later', record(at(2), 9, 'a'), record(at(2), 5, 'b')],
     ['of two updated and seen at one time, the greater hash', record(at(2), 5, 'b'), record(at(2), 5, 'a')],
     ['without a stamp, the later version', record(null, 9, 'a'), record(at(2), 5, 'b')],
+    ['with a stamp, the later version if the other has none', record(at(2), 9, 'a'), record(null, 5, 'b')],
     ['a deletion stays over a record that was seen before', gone(9), record(at(2), 5, 'a')],
     ['a record that was seen after a deletion undoes it', record(at(2), 10, 'a'), gone(9)],
   ])('%s', (_, winner, loser) => {

@@ -28,6 +28,8 @@ test.each([
   ['{"count":2,"results":[ {"id":"]"} ,\n{"a":[{"b":{}}]}]}', ['{"id":"]"}', '{"a":[{"b":{}}]}']],
   ['{"results":[{"id":"\\"}{"},{"id":"\\\\"}],"next":null}', ['{"id":"\\"}{"}', '{"id":"\\\\"}']],
   ['{"data":[1,"x",[{"id":1}],null,{"id":2}]}', ['parsed', 'parsed', 'parsed', 'parsed', '{"id":2}']],
+  [' {"id":1}', []],
+  ['\n{"a":{"id":1},"b":[7]}', ['parsed']],
   ['{"a":[{"id":1}],"b":{"c":[{"id":2}]},"d":[{"id":3}]}', ['{"id":1}', '{"id":3}']],
 ])('%s has these entries', (text, entries) => {
   expect(rawOf(text)).toEqual(entries)
