@@ -2,7 +2,15 @@
 import fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
 import { canonicalText } from '../../src/core/canonical.ts'
-import { isLosslessNumber, isObject, parseJson, parseText } from '../../src/core/json.ts'
+import {
+  isLosslessNumber,
+  isObject,
+  isTooComplex,
+  parseBounded,
+  parseJson,
+  parseText,
+  TooComplex,
+} from '../../src/core/json.ts'
 import { numberText } from './naughty.ts'
 
 const json = (...parts: (string | number[])[]) =>
@@ -286,3 +294,42 @@ test.each(['{"\\u00', '{"\\', '{"\\"', '{"\\q":1}', '{"\\u00e":1}', '{"a\\":1}',
     expect(() => parseText(text)).toThrow(SyntaxError)
   },
 )
+
+describe('a body that its sender chose freely', () => {
+  /** Longer than what can do no harm, by blanks. */
+  const bodyOf = (text: string) => Buffer.from(text.padEnd(2_049))
+  const nested = (levels: number, open: string, close: string) =>
+    `${open.repeat(levels)}1${close.repeat(levels)}`
+  const list = (values: number) => `[${'1,'.repeat(values - 2)}1]`
+
+  test.each<[string, string, boolean]>([
+    ['512 lists in each other', nested(512, '[', ']'), false],
+    ['513 lists in each other', nested(513, '[', ']'), true],
+    ['512 objects in each other', nested(512, '{"a":', '}'), false],
+    ['513 objects in each other', nested(513, '{"a":', '}'), true],
+    ['a thousand lists next to each other', `[${'[],'.repeat(999)}{}]`, false],
+    ['a hundred thousand values', list(100_001), false],
+    ['one more', list(100_002), true],
+    ['a hundred thousand empty objects and commas', `[${'{},'.repeat(49_999)}1]`, false],
+    ['one more object', `[${'{},'.repeat(50_000)}{}]`, true],
+    ['a text with brackets and commas', `"${'[{,'.repeat(100_000)}"`, false],
+    ['a text with escaped quotes', `["${'\\"[\\\\,'.repeat(60_000)}"]`, false],
+    ['lists after a text', `["\\"",${nested(512, '[', ']')}]`, true],
+    ['a text without end', `["${'['.repeat(3_000)}`, false],
+  ])('is measured before it is parsed: %s', (_, text, tooComplex) => {
+    expect(isTooComplex(bodyOf(text))).toBe(tooComplex)
+    if (tooComplex) expect(() => parseBounded(bodyOf(text))).toThrow(TooComplex)
+  })
+
+  test('is not measured up to 2 KiB, where it can do no harm', () => {
+    expect(isTooComplex(Buffer.from('['.repeat(2_048)))).toBe(false)
+    expect(isTooComplex(Buffer.from('['.repeat(2_049)))).toBe(true)
+  })
+
+  test('is read like any other where it is not too complex', () => {
+    const body = bodyOf('{"a":[1.50,{"b":"\\u00e9"}]}')
+    expect(parseBounded(body)).toEqual(parseJson(body))
+    expect(() => parseBounded(bodyOf('{'))).toThrow(SyntaxError)
+    expect(() => parseBounded(bodyOf('{'))).not.toThrow(TooComplex)
+  })
+})
