@@ -1830,4 +1830,18 @@ export const MUTATIONS: readonly Mutation[] = [
     to: 'coalesce(kept.gone > kept.newest, kept.gone is not null)',
     tests: ['test/operate/health/newest-times.test.ts'],
   },
+  {
+    bug: 'a run is closed while workers execute its slices',
+    file: 'src/load/claims.ts',
+    from: "other.state in ('pending', 'claimed'))\n        union all",
+    to: "other.state in ('pending'))\n        union all",
+    tests: SIMULATION,
+  },
+  {
+    bug: 'the slices of living workers are taken',
+    file: 'src/load/lost-slices.ts',
+    from: "where not ${isLocked('worker', sql<string>`worker.owner`)}",
+    to: "where ${isLocked('worker', sql<string>`worker.owner`)}",
+    tests: SIMULATION,
+  },
 ]
