@@ -94,13 +94,20 @@ function rowsOf(
   ]
 }
 
-/** Four processes on one budget: a run that begins without a limit, and the next, which begins with what it learned. */
-export async function benchSharedRate(seconds: number, limits = [4, 20, 500]): Promise<BenchRow[]> {
+/**
+ * Four processes on one budget: a run that begins without a limit, and the next, which begins with what it learned. At least
+ * so many requests each: finding a limit takes about ten refused ones, whatever it is.
+ */
+export async function benchSharedRate(
+  { seconds: least, requests }: { readonly seconds: number; readonly requests: number },
+  limits = [4, 20, 500],
+): Promise<BenchRow[]> {
   const rows: BenchRow[] = []
   await using warehouse = await openBenchWarehouse()
   for (const limit of limits) {
     await warehouse.session.client.query('delete from intake_ops.budgets')
     await using service = await startLimitedEmulator(limit)
+    const seconds = Math.max(least, requests / limit)
     for (const known of ['unknown', 'stored']) {
       const before = service.counts()
       await pressTogether(service, warehouse.url, seconds)
