@@ -360,6 +360,12 @@ it('--delete-data deletes every row of the team in every table, and none of the 
   const [views, others] = [await count(wide, north.teamId), await count(wide, south.teamId)]
   expect(views).toBeGreaterThan(2)
   const all = await count(`pg_views where schemaname ~ '^intake'`)
+  // A table that is left empty keeps its statistics on a Postgres before 18; the command says so.
+  await query(twins.url, 'analyze')
+  const [server] = await query<{ clears: boolean }>(
+    twins.url,
+    `select to_regproc('pg_clear_attribute_stats') is not null as clears`,
+  )
   const removal = await alone('teams', 'remove', 'north', '--delete-data', '--json')
   expect([removal.code, removal.stderr]).toEqual([0, ''])
   const left = [...(await rowsOfTeam(twins.url, north.teamId))].filter(([, lines]) => lines.length > 0)
@@ -378,7 +384,7 @@ it('--delete-data deletes every row of the team in every table, and none of the 
     team: 'north',
     data: 'deleted',
     deleted: { rows: expect.any(Number) },
-    notes: [],
+    notes: server!.clears ? [] : [expect.stringMatching(/^planner statistics may still contain values of the team/)],
   })
   expect((await listed()).map(({ name }) => name)).toEqual(['south'])
   expect((await alone('teams', 'remove', 'north', '--delete-data')).code).toBe(2)
