@@ -1,44 +1,29 @@
 /**
- * One run: reads the requested streams of the requested teams in parallel, under each team's request budget.
+ * One run: reads the requested streams of the requested teams, under each team's request budget.
  *
- *     locks ─► run row ─► streams through a fair queue ─► run_streams ─► status
+ *     locks ─► plan ─► this process and the workers execute slices ─► end of the run ─► summary
  *
  * Invariant: a run starts only when it holds the lock of every requested stream; when a stream fails the others
- * continue, and the run's status reports it. Each team has its own place in the queue: a team whose service is slow, or
- * does not answer, delays no other.
+ * continue, and the run's status reports it. A team whose service is slow, or does not answer, delays no other. If this
+ * process is killed, workers continue the run, or the next run replaces it.
  */
-import { setMaxListeners } from 'node:events'
 import { sql } from 'kysely'
-import PQueue from 'p-queue'
 import { type WaitingQuestion, waitingQuestions } from '../analytics/classify.ts'
-import { refreshAnalytics } from '../analytics/refresh.ts'
-import type { StreamName } from '../core/envelope.ts'
-import { type FairQueue, openFairQueue } from '../core/fair-queue.ts'
+import { openLimiter } from '../api/budget/limiter.ts'
+import { openNotifier } from '../core/clock.ts'
+import { verdictOf } from '../core/errors.ts'
+import { openFairQueue } from '../core/fair-queue.ts'
+import { STOPPED, stopRun } from '../load/cancel-run.ts'
 import { countWaiting } from '../load/dead-letters.ts'
-import { matchQuestions } from '../load/exports/file-problems.ts'
-import { type OpenLoaders, openLoaders } from '../load/merge/loaders.ts'
-import { openRunProgress, type RunProgress } from '../load/run-progress.ts'
-import {
-  beginRun,
-  finishRun,
-  type RunStatus,
-  recordStream,
-  type StreamReport,
-  unlockStreams,
-  withinRun,
-} from '../load/runs.ts'
-import { noteEnvironment } from '../load/teams.ts'
+import { openLoaders } from '../load/merge/loaders.ts'
+import { unwatched } from '../load/run-progress.ts'
+import { type RunStatus, storeFailure } from '../load/runs.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
-import {
-  type BackfillOptions,
-  lockTeams,
-  type NumberedTeam,
-  numberTeams,
-  type OpenTeam,
-  openTeam,
-} from './backfill-options.ts'
+import { type BackfillOptions, type NumberedTeam, numberTeams, openTeam } from './backfill-options.ts'
+import { type AttachedRun, planRun, readTeams, statusOf, type TeamSummary } from './planned-backfill.ts'
 import { runStream } from './run-stream.ts'
+import { openWorker } from './work.ts'
 
 export interface BackfillSummary {
   /** Null for a dry run. */
@@ -49,195 +34,141 @@ export interface BackfillSummary {
   readonly waitingQuestions: readonly WaitingQuestion[]
 }
 
-export interface StreamSummary {
-  readonly stream: StreamName
-  readonly report: StreamReport
-}
-
-export interface TeamSummary {
-  readonly name: string
-  readonly streams: readonly StreamSummary[]
-  /** Why the work after its streams failed; null where it did not. */
-  readonly failure: string | null
-  /** Dead letters of these streams that wait for a person. */
-  readonly waiting: number
-}
-
-/** Streams of a team that are read side by side; their requests share the team's budget. */
+/** Streams of a team that a dry run reads side by side; their requests share the team's budget. */
 const STREAMS_OF_A_TEAM = 4
 /**
- * Streams of all teams: six teams at their full speed, and one stream each of twenty-four. Each has a session and the
- * pages it reads ahead, so this bounds both; with the loaders and what `serve` needs besides, a process stays far below
- * the hundred connections that Postgres permits by default.
+ * Streams of all teams in this process: six teams at their full speed, and one stream each of twenty-four. Each has a session
+ * and the pages it reads ahead, so this bounds both; with the loaders and what `serve` needs besides, a process stays far
+ * below the hundred connections that Postgres permits by default.
  */
 const STREAMS_AT_ONCE = 24
-/** Loading connections of all teams: more batches than cores only wait for each other. */
+const LOOK_MS = 1_000
+/** Loading connections of a dry run. */
 const LOADERS = 8
 
 export async function backfill(options: BackfillOptions): Promise<BackfillSummary> {
-  const { url, clock, dry } = options
-  const lost = new AbortController()
-  // Every team adds a listener, however many there are.
-  setMaxListeners(0, lost.signal)
-  await using control = await openSession({ url, purpose: 'backfill' })
+  await using control = await openSession({ url: options.url, purpose: 'backfill' })
   try {
-    const known = await numberTeams(options, control)
-    const teams = dry ? known : await lockTeams(options, control, known)
-    const requested = {
-      streams: options.streams.map((stream) => stream.name),
-      teams: teams.map((team) => team.name),
-    }
-    const runId = dry
-      ? null
-      : await beginRun(control, 'backfill', { ...requested, allow_mass_delete: options.allowMassDelete })
-    return await withinRun({ url, runId, session: control, signal: options.signal }, async (signal) => {
-      const watched = {
-        url,
-        teams,
-        clock,
-        logger: options.logger,
-        runId: options.isWatched === true ? runId : null,
-      }
-      await using progress = openRunProgress(watched)
-      await using loaders = openLoaders({
-        url,
-        clock,
-        total: LOADERS,
-        onRetry: (code, attempt) =>
-          options.logger.warn({ code, attempt }, 'loading again after a temporary failure'),
-      })
-      const run: Run = {
-        options: { ...options, signal, logger: progress.logger },
-        progress,
-        control,
-        loaders,
-        runId,
-        queue: openFairQueue({ perTeam: STREAMS_OF_A_TEAM, total: STREAMS_AT_ONCE }),
-        notebook: new PQueue({ concurrency: 1 }),
-        lost,
-      }
-      const summaries = await allOf(
-        teams.map((team) => runTeam(run, team)),
-        (reason) => lost.abort(reason),
-      )
-      const stale = runId === null ? null : await refreshAnalytics(control.db)
-      if (stale !== null) options.logger.warn(stale)
-      const waiting = runId === null ? [] : await waitingQuestions(control.db)
-      const status = signal.aborted ? 'interrupted' : statusOf(summaries)
-      if (runId !== null) await finishRun(control.db, runId, status, notesOf(summaries))
-      const names = new Set(teams.map(({ name }) => name))
-      return {
-        ...{ runId, status, teams: summaries },
-        waitingQuestions: waiting.filter(({ team }) => names.has(team)),
-      }
-    })
+    if (options.dry) return await dryRun(options, control)
+    return await executeRun(options, control, await planRun(options, control))
   } catch (error) {
     throw warehouseError(error)
   }
 }
 
-interface Run {
-  readonly options: BackfillOptions
-  readonly control: Session
-  readonly loaders: OpenLoaders
-  readonly runId: string | null
-  readonly progress: RunProgress
-  /** Streams under way, of all teams. */
-  readonly queue: FairQueue
-  /** Streams end at any time; the one session that records them executes one statement at a time. */
-  readonly notebook: PQueue
-  /** Aborted with the reason when the run cannot go on: its session, and with it its locks, is gone. */
-  readonly lost: AbortController
-}
-
-/** Returns all results. When one fails, stops the others and waits for them before their resources are closed. */
-async function allOf<T>(work: readonly Promise<T>[], stop: (reason: unknown) => void): Promise<readonly T[]> {
-  for (const each of work) each.catch((error: unknown) => stop(warehouseError(error)))
-  await Promise.allSettled(work)
-  return await Promise.all(work)
-}
-
-/** Throws only errors that end the run; when one team fails the others continue. */
-async function runTeam(run: Run, team: NumberedTeam): Promise<TeamSummary> {
-  const { options, control, runId, notebook } = run
-  await using opened = openTeam(team, options)
-  run.lost.signal.addEventListener('abort', () => opened.giveUp(run.lost.signal.reason))
-  const streams: StreamSummary[] = []
-  let waiting = 0
-  let failure: string | null = null
+/** Executes slices of the run, as other workers do, until it has ended. */
+async function executeRun(
+  options: BackfillOptions,
+  control: Session,
+  { runId, teams }: AttachedRun,
+): Promise<BackfillSummary> {
+  const { url, clock, random, logger, signal, version, onProgress } = options
+  const notifier = openNotifier(clock)
+  const wake = () => notifier.notify()
+  let failure: unknown = null
+  const onFailed = (error: unknown) => {
+    // Temporary failures are retried.
+    if (verdictOf(warehouseError(error)) !== 'retry') failure ??= error
+    wake()
+  }
+  // Without its session it has lost the lock of the run: looking at it fails.
+  control.client.on('end', wake)
+  signal.addEventListener('abort', wake)
+  const sources = teams.map((team) => limited(team, options))
+  const worker = openWorker({
+    ...{
+      url,
+      clock,
+      random,
+      logger,
+      onProgress,
+      teams: sources,
+      ...(version === undefined ? {} : { version }),
+    },
+    ...{ concurrency: STREAMS_AT_ONCE, runId, onFailed, onRunEnded: async () => wake() },
+  })
+  const ended = new Set<string>()
   try {
-    await readStreams(run, team, opened, streams)
-    waiting = await finishTeam(run, team, opened)
+    for (;;) {
+      const seen = notifier.count
+      if (failure !== null) throw failure
+      if (signal.aborted) await stopRun(control.db, runId, worker.cancel(STOPPED))
+      const { isOver, open } = await look(control, runId)
+      for (const { name } of teams) {
+        if (open.includes(name) || ended.has(name)) continue
+        ended.add(name)
+        options.onTeamEnded?.(name)
+      }
+      if (isOver) return await summaryOf(control, runId)
+      await notifier.wait(seen, LOOK_MS)
+    }
   } catch (error) {
-    // Without its session the run has lost its locks, and this throws.
-    await notebook.add(() => sql`select 1`.execute(control.db))
-    const { code, message } = warehouseError(error)
-    options.logger.error({ team: team.name, code }, message)
-    failure = message
+    await worker.close()
+    await storeFailure(url, runId, signal.aborted ? 'interrupted' : 'failed', warehouseError(error))
+    throw error
+  } finally {
+    signal.removeEventListener('abort', wake)
+    control.client.off('end', wake)
+    await worker.close()
+    for (const [at, { limiter }] of sources.entries())
+      if (teams[at]!.limiter === undefined) await limiter.close()
   }
-  if (runId !== null) await notebook.add(() => unlockStreams(control, options.streams, team))
-  options.onTeamEnded?.(team.name)
-  return { name: team.name, streams, waiting, failure }
 }
 
-async function readStreams(
-  run: Run,
-  team: NumberedTeam,
-  opened: OpenTeam,
-  done: StreamSummary[],
-): Promise<void> {
-  const { options, control, runId, queue, notebook, progress } = run
-  const loaders = run.loaders.ofTeam(team.teamId)
-  await allOf(
-    options.streams.map((stream) =>
-      queue.add(team.teamId, async () => {
-        const report = await runStream({ options, team: opened, stream, loaders, runId, progress })
-        const key = { teamId: team.teamId, stream: stream.name }
-        if (runId !== null) await notebook.add(() => recordStream(control.db, { runId, ...key }, report))
-        done.push({ stream: stream.name, report })
-      }),
-    ),
-    opened.giveUp,
-  )
-  const place = (name: StreamName) => options.streams.findIndex((stream) => stream.name === name)
-  done.sort((a, b) => place(a.stream) - place(b.stream))
+/** With the limiter that all streams of the team share. */
+function limited(team: NumberedTeam, { budgets, clock, logger }: BackfillOptions) {
+  const { concurrency, giveUpAfterMs, rateLimit } = team
+  const store = budgets?.ofTeam(team.teamId)
+  const limiter = team.limiter ?? openLimiter({ concurrency, giveUpAfterMs, rateLimit, store, clock, logger })
+  return { ...team, limiter }
 }
 
-/** Returns how many dead letters wait. */
-async function finishTeam(
-  { options, control, runId, notebook }: Run,
-  team: NumberedTeam,
-  { client }: OpenTeam,
-): Promise<number> {
-  // Forms may have been read after the files whose columns show their questions.
-  if (runId !== null && options.streams.some((stream) => stream.reading?.kind === 'files')) {
-    await notebook.add(() => matchQuestions(control.db, team.teamId))
+async function look({ db }: Session, runId: string) {
+  const { rows } = await sql<{ isOver: boolean; open: string[] }>`
+    select status <> 'running' as "isOver", array(
+      select distinct team.name from intake_ops.slices slice join intake.teams team using (team_id)
+      where slice.run_id = run.run_id and slice.state in ('pending', 'claimed')) as open
+    from intake_ops.runs run where run_id = ${runId}`.execute(db)
+  return rows[0]!
+}
+
+async function summaryOf({ db }: Session, runId: string): Promise<BackfillSummary> {
+  const { rows } = await sql<{ status: RunStatus }>`
+    select status from intake_ops.runs where run_id = ${runId}`.execute(db)
+  const teams = await readTeams(db, runId)
+  const names = new Set(teams.map(({ name }) => name))
+  const waiting = await waitingQuestions(db)
+  return {
+    ...{ runId, status: rows[0]!.status, teams },
+    waitingQuestions: waiting.filter(({ team }) => names.has(team)),
   }
-  const { environment } = client
-  if (runId !== null && environment !== null) {
-    await notebook.add(() => noteEnvironment(control.db, team.teamId, environment))
+}
+
+/** Reads and compares; writes nothing. */
+async function dryRun(options: BackfillOptions, control: Session): Promise<BackfillSummary> {
+  const { url, clock, logger, signal, streams } = options
+  const teams = await numberTeams(options, control)
+  await using loaders = openLoaders({ url, clock, total: LOADERS })
+  const queue = openFairQueue({ perTeam: STREAMS_OF_A_TEAM, total: STREAMS_AT_ONCE })
+  const progress = unwatched(logger)
+  const readTeam = async (team: NumberedTeam): Promise<TeamSummary> => {
+    await using opened = openTeam(team, options)
+    const of = { options, team: opened, loaders: loaders.ofTeam(team.teamId), runId: null, progress }
+    const reports = await Promise.all(
+      streams.map((stream) =>
+        queue.add(team.teamId, async () => {
+          return { stream: stream.name, report: await runStream({ ...of, stream }) }
+        }),
+      ),
+    )
+    const names = streams.map(({ name }) => name)
+    const waiting = options.migrated ? await countWaiting(control.db, team.teamId, names) : 0
+    return { name: team.name, streams: reports, waiting }
   }
-  if (!options.migrated) return 0
-  const names = options.streams.map((stream) => stream.name)
-  return await notebook.add(() => countWaiting(control.db, team.teamId, names))
-}
-
-export function statusOf(teams: readonly TeamSummary[]): RunStatus {
-  const statuses = teams.flatMap((team) => team.streams.map(({ report }) => report.status))
-  if (statuses.includes('failed') || teams.some(({ failure }) => failure !== null)) return 'failed'
-  const setAside = teams.some(
-    (team) => team.waiting > 0 || team.streams.some(({ report }) => report.deadLetters > 0),
-  )
-  const attention = statuses.includes('needs_attention') || setAside
-  return attention ? 'needs_attention' : 'succeeded'
-}
-
-function notesOf(teams: readonly TeamSummary[]): string | null {
-  const notes = teams.flatMap(({ name, streams, failure }) => [
-    ...streams.flatMap(({ stream, report }) =>
-      report.note === null ? [] : [`${name}/${stream}: ${report.note}`],
-    ),
-    ...(failure === null ? [] : [`${name}: ${failure}`]),
-  ])
-  return notes.length === 0 ? null : notes.join('\n')
+  const read = teams.map(readTeam)
+  // Nothing is closed that another team still uses.
+  await Promise.allSettled(read)
+  const summaries = await Promise.all(read)
+  const status = signal.aborted ? 'interrupted' : statusOf(summaries)
+  return { runId: null, status, teams: summaries, waitingQuestions: [] }
 }

@@ -7,6 +7,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
+import type { StreamName } from '../core/envelope.ts'
 import type { IntakeError } from '../core/errors.ts'
 import { isCanceled, openCancellation, whyStopped } from '../load/cancel-run.ts'
 import { assertClaimed, type ClaimedClose, type ClaimedStream, settleClaimed } from '../load/claims.ts'
@@ -18,10 +19,12 @@ import { NOTHING, settlePending, storeEnd } from '../load/slice.ts'
 import { noteEnvironment } from '../load/teams.ts'
 import { streamNamed } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
+import type { BoundedQueries } from '../warehouse/bounded-queries.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { type OpenTeam, openTeam, type TeamSource } from './backfill-options.ts'
+import type { Progress } from './source.ts'
 
 /** After so many workers that ended with it, a slice is given up: it may be what ends them. */
 const MAX_TAKEOVERS = 10
@@ -33,8 +36,16 @@ export interface ExecuteOptions {
   readonly random: () => number
   readonly logger: Logger
   readonly version?: string
+  /** Called after each page and batch of a backfill. */
+  readonly onProgress?: (team: string, stream: StreamName, progress: Progress) => void
   /** Called when a run has ended, before its last slice is settled: perhaps more than once. Must not throw. */
-  readonly onRunEnded: (teams: readonly string[]) => Promise<void>
+  readonly onRunEnded: (ended: EndedRun) => Promise<void>
+}
+
+export interface EndedRun {
+  readonly runId: string
+  readonly status: RunStatus
+  readonly teams: readonly string[]
 }
 
 /** Runs work on the session of the worker, which holds its lock. Throws if that session is lost. */
@@ -44,6 +55,8 @@ export interface Execution {
   readonly options: ExecuteOptions
   readonly turn: Turn
   readonly loaders: OpenLoaders
+  /** Stores how far slices have come. */
+  readonly bounded: BoundedQueries
   /** Of the worker; see `ConnectionOptions`. */
   readonly worker: string
   /** Aborts when the worker stops, and when it has lost the slice. */
@@ -71,6 +84,8 @@ export interface Settling {
 export interface Outcome {
   readonly status: RunStatus
   readonly teams: readonly string[]
+  /** Failures after the streams; a run with any has failed. */
+  readonly failures?: readonly string[]
   /** Why analytics are not up to date; null if they are. */
   readonly stale: string | null
 }
@@ -87,7 +102,7 @@ export type Works = Readonly<Record<string, Work>>
 
 /** Throws if the slice or the session is lost; nothing is stored then. */
 export async function executeSlice(
-  { options, turn, loaders, worker, signal }: Execution,
+  { options, turn, loaders, bounded, worker, signal }: Execution,
   claimed: ClaimedStream,
   source: TeamSource,
   work: Work,
@@ -109,7 +124,7 @@ export async function executeSlice(
   }
   using cancellation = await turn((session) => openCancellation(session, { url, runId, signal }))
   const teams = [{ name: claimed.team, teamId }]
-  await using progress = openRunProgress({ url, runId, teams, clock, logger, isShared: true })
+  await using progress = openRunProgress({ url, runId, teams, clock, logger, isShared: true, bounded })
   const own = { ...options, logger: progress.logger, signal: cancellation.signal }
   await using team = openTeam({ ...source, teamId }, own)
   const part = { claimed, team, stream, progress, worker, options: own, loaders: loaders.ofTeam(teamId) }
@@ -149,13 +164,14 @@ export async function closeRun(
   const { status, failures, teams } = await outcomeOf(url, runId, work).then(
     (outcome) => {
       if (outcome.stale !== null) logger.warn(outcome.stale)
-      return { ...outcome, failures: [] }
+      for (const failure of outcome.failures ?? []) logger.error({ run: runId }, failure)
+      return { failures: [], ...outcome }
     },
     (thrown: unknown) => {
       const error: IntakeError = warehouseError(thrown)
       logger.error({ run: runId, code: error.code }, error.message)
       const failure = error.hint === undefined ? error.message : `${error.message} — ${error.hint}`
-      return { status: 'failed', failures: [failure], teams: [] }
+      return { status: 'failed' as const, failures: [failure], teams: [] }
     },
   )
   await turn(({ db }) =>
@@ -164,8 +180,7 @@ export async function closeRun(
       await storeEnd(transaction, runId, status, failures)
     }),
   )
-  logger.info({ run: runId, status }, 'run ended')
-  await options.onRunEnded(teams)
+  await options.onRunEnded({ runId, status, teams })
   await turn(({ db }) =>
     db.transaction().execute((transaction) => settleClaimed(transaction, claimed, 'done', null)),
   )

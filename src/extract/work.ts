@@ -11,11 +11,13 @@ import { randomBytes } from 'node:crypto'
 import PQueue from 'p-queue'
 import { openNotifier } from '../core/clock.ts'
 import { IntakeError } from '../core/errors.ts'
+import { Canceled } from '../load/cancel-run.ts'
 import { beat, type ClaimedSlice, claimSlices, openWorkSession } from '../load/claims.ts'
 import { release, releaseLost } from '../load/lost-slices.ts'
 import { type OpenLoaders, openLoaders } from '../load/merge/loaders.ts'
 import { CHANNEL } from '../load/slice.ts'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
+import { openBoundedQueries } from '../warehouse/bounded-queries.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { TeamSource } from './backfill-options.ts'
@@ -29,6 +31,10 @@ export interface WorkOptions extends ExecuteOptions {
   readonly works?: Works
   /** Slices at once. */
   readonly concurrency?: number
+  /** Executes slices of this run only; default: of every run. */
+  readonly runId?: string
+  /** Called when a slice is given up, or none can be claimed. */
+  readonly onFailed?: (error: unknown) => void
 }
 
 export interface Worker extends AsyncDisposable {
@@ -36,6 +42,8 @@ export interface Worker extends AsyncDisposable {
   trouble(): string | null
   /** Slices that it executes now. */
   readonly inHand: number
+  /** Settles what it executes, and claims from now on, as canceled for this reason. Returns the name under which it claims. */
+  cancel(reason: string): string
   close(): Promise<void>
 }
 
@@ -63,13 +71,15 @@ interface Life {
 }
 
 export function openWorker(options: WorkOptions): Worker {
-  const { url, clock, logger, concurrency = SLICES_AT_ONCE } = options
+  const { url, clock, logger, runId = null, concurrency = SLICES_AT_ONCE } = options
   const notifier = openNotifier(clock)
+  const bounded = openBoundedQueries(url, 1)
   const names = options.teams.map(({ name }) => name)
   const streams = ALL_STREAMS.map(({ name }) => name)
   const works = { ...BACKFILLS, ...options.works }
   const kinds = Object.keys(works)
   let isClosing = false
+  let canceled: Error | null = null
   let life: Life | null = null
   /** Slices of former lives end too, and store nothing. */
   const busy = new Set<Promise<void>>()
@@ -88,8 +98,9 @@ export function openWorker(options: WorkOptions): Worker {
         const { code, message } = warehouseError(error)
         if (lost === null) logger.warn({ code }, `no slices can be claimed: ${message}`)
         lost = message
+        options.onFailed?.(error)
         const current = life
-        if (current !== null && !(await isAlive(current))) end(current)
+        await current?.turn(({ client }) => client.query('select 1')).catch(() => end(current))
       }
       await notifier.wait(seen, EVERY_MS)
     }
@@ -107,7 +118,7 @@ export function openWorker(options: WorkOptions): Worker {
       roundAt = clock.now()
       const most = concurrency - inHand.size
       if (isClosing || most <= 0) return
-      for (const claimed of await claimSlices(db, { owner, teams: names, streams, kinds, most }))
+      for (const claimed of await claimSlices(db, { owner, teams: names, streams, kinds, most, runId }))
         begin(current, claimed)
     })
   }
@@ -117,8 +128,10 @@ export function openWorker(options: WorkOptions): Worker {
     const stop = new AbortController()
     // The worker may have been closed since it asked for the slice.
     if (isClosing) stop.abort('the worker stops')
-    const execution = { options, turn, loaders, worker, signal: stop.signal }
-    const place = claimed.kind === 'stream' ? { team: claimed.team, stream: claimed.stream } : {}
+    else if (canceled !== null) stop.abort(canceled)
+    const execution = { options, turn, loaders, bounded, worker, signal: stop.signal }
+    const { runId: run, kind } = claimed
+    const place = kind === 'stream' ? { team: claimed.team, stream: claimed.stream } : {}
     async function execute(): Promise<void> {
       try {
         const work = works[claimed.work]!
@@ -129,7 +142,8 @@ export function openWorker(options: WorkOptions): Worker {
         }
       } catch (error) {
         const { code, message } = warehouseError(error)
-        logger.warn({ run: claimed.runId, ...place, code }, `a slice was given up: ${message}`)
+        logger.warn({ run, ...place, code }, `a slice was given up: ${message}`)
+        if (!stop.signal.aborted) options.onFailed?.(error)
         await clock.sleep(EVERY_MS)
         // Without its session the worker has lost the slice already.
         await turn(({ db }) => release(db, claimed, 1)).catch(() => {})
@@ -157,7 +171,7 @@ export function openWorker(options: WorkOptions): Worker {
 
   async function openLife(): Promise<Life> {
     const worker = randomBytes(4).toString('hex')
-    const { session, owner } = await openWorkSession(url, worker)
+    const { session, owner } = await openWorkSession(url, worker, { isOfRun: runId !== null })
     const turns = new PQueue({ concurrency: 1 })
     const opened: Life = {
       session,
@@ -172,31 +186,27 @@ export function openWorker(options: WorkOptions): Worker {
           return await withinLimit(work(session), () => end(opened))
         }),
     }
-    session.client.setMaxListeners(0)
-    session.client.on('end', () => end(opened))
+    session.client.setMaxListeners(0).on('end', () => end(opened))
     session.client.on('notification', ({ channel }) => {
       if (channel === CHANNEL) notifier.notify()
     })
     return opened
   }
 
-  async function isAlive(current: Life): Promise<boolean> {
-    return await current
-      .turn(({ client }) => client.query('select 1'))
-      .then(
-        () => true,
-        () => false,
-      )
+  const running = run()
+  let closing: Promise<void> | undefined
+  const close = () => {
+    closing ??= endAll()
+    return closing
   }
 
-  const running = run()
-
-  async function close(): Promise<void> {
+  async function endAll(): Promise<void> {
     isClosing = true
     for (const stop of life?.inHand.values() ?? []) stop.abort('the worker stops')
     notifier.notify()
     await running
     await life?.loaders.close()
+    await bounded.close()
     await life?.session.close()
   }
 
@@ -204,6 +214,12 @@ export function openWorker(options: WorkOptions): Worker {
     trouble: () => lost,
     get inHand() {
       return busy.size
+    },
+    cancel(reason) {
+      canceled ??= new Canceled(reason)
+      for (const stop of life?.inHand.values() ?? []) stop.abort(canceled)
+      notifier.notify()
+      return life?.owner ?? ''
     },
     close,
     [Symbol.asyncDispose]: close,
@@ -224,11 +240,8 @@ async function withinLimit<Result>(work: Promise<Result>, onLate: () => void): P
     timer = setTimeout(() => {
       onLate()
       const hint = 'look at its load and its locks (pg_stat_activity)'
-      reject(
-        new IntakeError('the warehouse did not answer in time', {
-          ...{ code: 'warehouse_slow', verdict: 'retry', hint },
-        }),
-      )
+      const slow = { code: 'warehouse_slow', verdict: 'retry', hint } as const
+      reject(new IntakeError('the warehouse did not answer in time', slow))
     }, LIMIT_MS)
   })
   return await Promise.race([work, late]).finally(() => clearTimeout(timer))

@@ -5,7 +5,7 @@
  * claimed and when it is taken away, so that a worker that was paused can neither load a batch nor settle.
  */
 import { hostname } from 'node:os'
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Expression, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../core/envelope.ts'
 import { openSession } from '../warehouse/connect.ts'
 import { lockAlone, lockForSession } from '../warehouse/locks.ts'
@@ -19,12 +19,20 @@ const LOCK_TIMEOUT_MS = 3_000
 /** … and is ended when the worker stops in the middle of a claim, for which the others wait. */
 const IDLE_MS = 8_000
 
-/** The session on which a worker claims and settles, with the lock that is its sign of life. `worker` has eight digits. */
-export async function openWorkSession(url: string, worker: string, idleMs = IDLE_MS) {
+/**
+ * The session on which a worker claims and settles, with the lock that is its sign of life. `worker` has eight digits.
+ * `isOfRun`: it executes slices of one run only, and does not count as a worker.
+ */
+export async function openWorkSession(
+  url: string,
+  worker: string,
+  { idleMs = IDLE_MS, isOfRun = false }: { readonly idleMs?: number; readonly isOfRun?: boolean } = {},
+) {
   const owner = `${hostname()}:${process.pid}:${worker}`
   const planner = [`idle_in_transaction_session_timeout=${idleMs}`]
   const lockTimeoutMs = LOCK_TIMEOUT_MS
-  const session = await openSession({ url, purpose: 'work', lockTimeoutMs, worker, planner })
+  const purpose = isOfRun ? 'run' : 'work'
+  const session = await openSession({ url, purpose, lockTimeoutMs, worker, planner })
   try {
     await lockForSession(session.db, 'worker', owner)
     await session.client.query(`listen ${CHANNEL}`)
@@ -35,11 +43,33 @@ export async function openWorkSession(url: string, worker: string, idleMs = IDLE
   }
 }
 
-/** The number of workers that are running, whether they have a slice or not. */
+/** Workers that execute slices of any run, whether they have one or not. */
 export const LIVE_WORKERS = sql<number>`(
   select count(*)::int from pg_stat_activity
   where datname = current_database() and application_name like 'intake-sync work worker %'
 )`
+
+/**
+ * Whether workers execute the run, or will, also if the process that planned it ended: that process is needed only where no
+ * worker runs, unless the run was detached from it.
+ */
+export function isPlanned(runId: Expression<unknown>): RawBuilder<boolean> {
+  return sql`exists (
+    select from intake_ops.slices slice join intake_ops.runs planned using (run_id)
+    where slice.run_id = ${runId} and slice.state in ('pending', 'claimed')
+      and (planned.options -> 'is_detached' is not null or ${LIVE_WORKERS} > 0)
+  )`
+}
+
+export async function isGoingOn(db: Kysely<Warehouse>, runId: string): Promise<boolean> {
+  return (await sql`select where ${isPlanned(sql`${runId}::bigint`)}`.execute(db)).rows.length > 0
+}
+
+/** Whether the run is not closed. */
+export async function hasSlices(db: Kysely<Warehouse>, runId: string): Promise<boolean> {
+  const open = sql`select from intake_ops.slices where run_id = ${runId} and state in ('pending', 'claimed') limit 1`
+  return (await open.execute(db)).rows.length > 0
+}
 
 export async function countWorkers(db: Kysely<Warehouse>): Promise<number> {
   const { rows } = await sql<{ workers: number }>`select ${LIVE_WORKERS} as workers`.execute(db)
@@ -82,6 +112,8 @@ export interface Claiming {
   readonly streams: readonly StreamName[]
   /** Kinds of specs that it knows; default: those of a backfill. */
   readonly kinds?: readonly string[]
+  /** Only slices of this run; default: of every run. */
+  readonly runId?: string | null
   readonly most: number
 }
 
@@ -107,13 +139,14 @@ interface ClaimedRow {
  */
 export async function claimSlices(
   db: Kysely<Warehouse>,
-  { owner, teams, streams, kinds = OF_BACKFILLS, most }: Claiming,
+  { owner, teams, streams, kinds = OF_BACKFILLS, runId = null, most }: Claiming,
 ): Promise<readonly ClaimedSlice[]> {
   // Whoever has nothing to claim delays nobody.
   const pending = await sql`select from intake_ops.slices where state = 'pending' limit 1`.execute(db)
   if (pending.rows.length === 0) return []
   const isOpen = sql`(slice.state = 'pending' and (slice.spec ->> 'version')::int <= ${SPEC_VERSION}
-    and slice.spec ->> 'kind' = any (${kinds}::text[]))`
+    and slice.spec ->> 'kind' = any (${kinds}::text[])
+    and (${runId}::bigint is null or slice.run_id = ${runId}::bigint))`
   const canClaim = sql`${isOpen} and slice.stream = any (${streams}::text[])`
   const { rows } = await db.transaction().execute(async (transaction) => {
     await lockAlone(transaction, 'claims', 'claims')

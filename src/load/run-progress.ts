@@ -9,7 +9,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/envelope.ts'
-import { openBoundedQueries } from '../warehouse/bounded-queries.ts'
+import { type BoundedQueries, openBoundedQueries } from '../warehouse/bounded-queries.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 
 export type Phase = 'plan' | 'fetch' | 'merge' | 'delete check' | 'compare' | 'ended'
@@ -56,6 +56,8 @@ export interface RunProgressOptions {
   readonly logger: Logger
   /** True if other processes execute parts of the run too, and number lines of the same log. */
   readonly isShared?: boolean
+  /** What it stores with, and leaves open; default: a connection of its own. */
+  readonly bounded?: BoundedQueries
 }
 
 const EVERY_MS = 1_000
@@ -84,7 +86,7 @@ interface Watched {
 export function openRunProgress(options: RunProgressOptions): RunProgress {
   const { url, runId, teams, clock, logger, isShared = false } = options
   if (runId === null) return unwatched(logger)
-  const bounded = openBoundedQueries(url, 1)
+  const bounded = options.bounded ?? openBoundedQueries(url, 1)
   const watched = new Set<Watched>()
   let lines: Line[] = []
   let count = 0
@@ -157,7 +159,7 @@ export function openRunProgress(options: RunProgressOptions): RunProgress {
       await storing
       // Without anything left to store, a further try does nothing.
       for (let time = 0; isStored && time < LAST_TRIES; time++) await store()
-      await bounded.close()
+      if (options.bounded === undefined) await bounded.close()
     },
   }
 }

@@ -2,7 +2,8 @@
  * The history of runs, and their locks on the streams that they write as a whole.
  *
  * Invariant: a run with status `running` is running: it has unfinished slices, or a process holds its lock for its lifetime;
- * the next run marks those with neither as interrupted.
+ * the next run marks those with neither as interrupted. Of a run whose process ended, workers continue the slices until another
+ * run wants the streams.
  */
 import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../core/envelope.ts'
@@ -12,8 +13,9 @@ import { openSession, type Session } from '../warehouse/connect.ts'
 import { lockHolders, tryLock, unlock } from '../warehouse/locks.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { openCancellation } from './cancel-run.ts'
-import { hasSlices, plannedRunOf, type RunKind } from './slice.ts'
+import { closeAbandoned, endAbandoned, openCancellation } from './cancel-run.ts'
+import { isGoingOn } from './claims.ts'
+import { plannedRunOf, type RunKind } from './slice.ts'
 
 export type RunStatus = 'succeeded' | 'failed' | 'needs_attention' | 'interrupted'
 
@@ -93,7 +95,8 @@ export async function withinRun<Result>(
   }
 }
 
-async function storeFailure(
+/** Ends the run, unless workers continue it. */
+export async function storeFailure(
   url: string,
   runId: string,
   status: RunStatus,
@@ -101,16 +104,9 @@ async function storeFailure(
 ): Promise<void> {
   try {
     await using session = await openSession({ url, purpose: 'end of a run' })
-    await session.db
-      .updateTable('intake_ops.runs')
-      .set({
-        status,
-        error: hint === undefined ? message : `${message} — ${hint}`,
-        finished_at: sql<Date>`now()`,
-      })
-      .where('run_id', '=', runId)
-      .where('status', '=', 'running')
-      .execute()
+    if (await isGoingOn(session.db, runId)) return
+    const error = hint === undefined ? message : `${message} — ${hint}`
+    await closeAbandoned(session.db, runId, { status, error })
   } catch {
     // The caller reports its own error.
   }
@@ -134,23 +130,17 @@ export async function recordStream(
     .execute()
 }
 
-async function markInterrupted(session: Session): Promise<void> {
+/** Marks runs whose process ended, and that no worker continues. */
+export async function markInterrupted(session: Session): Promise<void> {
   const running = await session.db
     .selectFrom('intake_ops.runs')
     .select('run_id')
     .where('status', '=', 'running')
     .execute()
   for (const { run_id } of running) {
-    // Workers execute it, or will.
-    if (await hasSlices(session.db, run_id)) continue
+    if (await isGoingOn(session.db, run_id)) continue
     if (!(await tryLock(session, 'run', run_id))) continue
-    await session.db
-      .updateTable('intake_ops.runs')
-      .set({ status: 'interrupted', error: 'the process ended before the run was complete' })
-      .where('run_id', '=', run_id)
-      // It may have ended since the query, and released its lock.
-      .where('status', '=', 'running')
-      .execute()
+    await closeAbandoned(session.db, run_id)
     await unlock(session, 'run', run_id)
   }
 }
@@ -176,7 +166,7 @@ export async function lockStreams(
         taken.push(key)
         // Whoever plans a run has the lock until its slices are stored.
         const planned = await plannedRunOf(session.db, team.teamId, stream.name)
-        if (planned === null) continue
+        if (planned === null || (await endAbandoned(session, planned))) continue
         holder = `intake-sync runs cancel ${planned}`
       } else holder = await lockHolders(session.db, 'stream', key)
       locked.push(`${stream.name} of ${team.name}`)

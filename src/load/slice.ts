@@ -9,7 +9,7 @@
  * slice. So a worker that was paused while another took over changes nothing when it resumes. An unfinished row reserves
  * its stream as a lock does: no other run of the stream begins (`lockStreams`). A planned run ends once.
  */
-import { type Expression, type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../core/envelope.ts'
 import { IntakeError } from '../core/errors.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
@@ -123,20 +123,6 @@ export function lostSlice(taken: Pick<TakenSlice, 'stream'>): IntakeError {
 export const SPEC_VERSION = 2
 /** Wakes workers: slices are pending, or a worker may claim more. */
 export const CHANNEL = 'intake_slices'
-
-/** Whether the run is planned and not closed: workers execute it, and no process holds its lock. */
-export function isPlanned(runId: Expression<unknown>): RawBuilder<boolean> {
-  return sql`exists (
-    select from intake_ops.slices slice where slice.run_id = ${runId} and slice.state in ('pending', 'claimed')
-  )`
-}
-
-export async function hasSlices(db: Kysely<Warehouse>, runId: string): Promise<boolean> {
-  const { rows } = await sql<{
-    planned: boolean
-  }>`select ${isPlanned(sql`${runId}::bigint`)} as planned`.execute(db)
-  return rows[0]!.planned
-}
 
 export type RunKind = 'backfill' | 'verify' | 'replay'
 

@@ -11,7 +11,7 @@ import { connect, documentOf, openScene, query, type Scene } from './support/sce
 
 /** Written by every run: the run itself, the time of reading, the checkpoint; and its progress, if it takes a second. */
 const RUN_RECORD = [
-  ...['intake_ops.runs', 'intake_ops.run_streams', 'intake_ops.checkpoints'],
+  ...['intake_ops.runs', 'intake_ops.run_streams', 'intake_ops.slices', 'intake_ops.checkpoints'],
   ...['intake_ops.run_progress', 'intake_ops.run_log', 'intake_ops.budgets'],
 ]
 

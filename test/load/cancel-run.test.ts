@@ -93,12 +93,17 @@ describe('runs cancel', () => {
 
   it('ends a run that could not read at once who canceled it', async () => {
     const { id, ended } = await begin('backfill', '--streams', 'forms')
+    await expect
+      .poll(() =>
+        scene.query("select from pg_stat_activity where application_name like 'intake-sync scan forms%'"),
+      )
+      .toHaveLength(1)
     await scene.query(`update intake_ops.runs set canceled_by = 'somebody' where run_id = ${id}`)
-    await scene.query('alter table intake_ops.runs rename to away')
+    await scene.query('alter table intake_ops.runs rename canceled_by to away')
     await scene.query(`select pg_notify('intake_canceled_runs', '${id}')`)
     // Longer than a look takes on any machine that is not busy; on a busy one the first look may find the table.
     await sleep(500)
-    await scene.query('alter table intake_ops.away rename to runs')
+    await scene.query('alter table intake_ops.runs rename away to canceled_by')
     const run = await ended
     expect([run.code, run.output]).toEqual([130, expect.stringContaining('canceled by somebody')])
   })

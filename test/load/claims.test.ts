@@ -274,7 +274,7 @@ describe('a worker that lost its slice', () => {
 describe('a worker that stops in the middle of a claim', () => {
   it('delays the others no longer than its session may be idle in a transaction', async () => {
     await plan(1)
-    const { session: stopped } = await openWorkSession(database.url, 'eeeeeeee', 200)
+    const { session: stopped } = await openWorkSession(database.url, 'eeeeeeee', { idleMs: 200 })
     await stopped.client.query('begin')
     await lockAlone(stopped.db, 'claims', 'claims')
     expect((await claim(two, 1)).map(nameOf)).toEqual(['large'])

@@ -717,8 +717,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a run succeeds although earlier dead letters wait',
-    file: 'src/extract/backfill.ts',
-    from: 'team.waiting > 0 || ',
+    file: 'src/extract/planned-backfill.ts',
+    from: 'teams.some(({ waiting }) => waiting > 0) || ',
     to: '',
     tests: ['test/e2e/healing.test.ts'],
   },
@@ -1461,9 +1461,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'dead letters of a dry run count only if every stream has some',
-    file: 'src/extract/backfill.ts',
-    from: 'team.streams.some(({ report })',
-    to: 'team.streams.every(({ report })',
+    file: 'src/extract/planned-backfill.ts',
+    from: 'reports.some(({ deadLetters })',
+    to: 'reports.every(({ deadLetters })',
     tests: ['test/operate/twins-limits.test.ts'],
   },
   {
@@ -1602,8 +1602,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a worker claims slices of kinds that it does not know',
     file: 'src/load/claims.ts',
-    from: "\n    and slice.spec ->> 'kind' = any (${kinds}::text[]))`",
-    to: ')`',
+    from: "\n    and slice.spec ->> 'kind' = any (${kinds}::text[])",
+    to: '',
     tests: ['test/load/claims.test.ts'],
   },
   {

@@ -209,7 +209,11 @@ async function conditionsOfOthers({ name, table, children, source }: (typeof ALL
       `dead_letter_id in (select id from intake_ops.dead_letters where stream <> '${name}')`,
       false,
     ],
-    ...withStream.map((each) => [each.name, `stream <> '${name}'`, each.is_view] as const),
+    // The slice that ends a run has no stream.
+    ...withStream.map(({ name: each, is_view }) => {
+      const ofStreams = each === 'intake_ops.slices' ? 'team_id is not null and ' : ''
+      return [each, `${ofStreams}stream <> '${name}'`, is_view] as const
+    }),
     ...tables.filter((each) => !own.has(each.name)).map((each) => [each.name, 'true', false] as const),
     ['intake_raw.inbox', `source is distinct from '${source ?? 'none'}'`, false],
   ] as readonly (readonly [name: string, condition: string, isView: boolean])[]

@@ -4,7 +4,8 @@
  * Invariant: contains counts, notes and the reasons of failures, never a value of a record.
  */
 import { waitingText } from '../../analytics/classify.ts'
-import type { BackfillSummary, TeamSummary } from '../../extract/backfill.ts'
+import type { BackfillSummary } from '../../extract/backfill.ts'
+import type { TeamSummary } from '../../extract/planned-backfill.ts'
 import type { StreamReport } from '../../load/runs.ts'
 import type { Context } from '../context.ts'
 import { fittedTable, paragraph } from '../terminal.ts'

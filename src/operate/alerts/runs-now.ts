@@ -5,7 +5,7 @@
  * in progress makes its streams busy.
  */
 import { type Kysely, sql } from 'kysely'
-import { isPlanned } from '../../load/slice.ts'
+import { isPlanned } from '../../load/claims.ts'
 import { isLocked } from '../../warehouse/locks.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Condition, Figures } from './causes.ts'

@@ -4,10 +4,9 @@
  * Invariant: a run that is stored as `running` although its process has ended is returned as `interrupted`.
  */
 import { type Kysely, sql } from 'kysely'
-import { LIVE_WORKERS } from '../../load/claims.ts'
-import { hasSlices } from '../../load/slice.ts'
-import { openSession, type Session } from '../../warehouse/connect.ts'
-import { tryLock, unlock } from '../../warehouse/locks.ts'
+import { isPlanned, LIVE_WORKERS } from '../../load/claims.ts'
+import { openSession } from '../../warehouse/connect.ts'
+import { isLocked } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
@@ -70,7 +69,7 @@ export async function readRuns(
       order by run.run_id desc limit ${limit}`.execute(session.db)
     const runs: Run[] = []
     for (const run of rows) {
-      runs.push(run.status === 'running' && !(await isAlive(session, run)) ? killed(run) : run)
+      runs.push(run.status === 'running' && !(await isAlive(session.db, run)) ? killed(run) : run)
     }
     return runs
   } catch (error) {
@@ -79,12 +78,12 @@ export async function readRuns(
 }
 
 /** A run holds its lock until its process ends, or has slices that workers execute. */
-async function isAlive(session: Session, { run_id }: Run): Promise<boolean> {
-  const name = String(run_id)
-  if (await hasSlices(session.db, name)) return true
-  if (!(await tryLock(session, 'run', name))) return true
-  await unlock(session, 'run', name)
-  return false
+async function isAlive(db: Kysely<Warehouse>, { run_id }: Run): Promise<boolean> {
+  const { rows } = await sql<{ lives: boolean }>`
+    select ${isLocked('run', sql`${String(run_id)}`)} or ${isPlanned(sql`${run_id}::bigint`)} as lives`.execute(
+    db,
+  )
+  return rows[0]!.lives
 }
 
 function killed(run: Run): Run {
@@ -115,7 +114,8 @@ const WAIT_SECONDS = 300
 /**
  * A team waits if no worker runs; or if no slice of its own was claimed or settled for five minutes, and none of another
  * team in the run either. Where other teams go on, it waits if one of them was served twice meanwhile: claims take turns,
- * so no worker knows the team, or none that knows it is free. The slice that closes a run counts for all of its teams.
+ * so no worker knows the team, or none that knows it is free. The slice that closes a run counts for all of its teams. A run
+ * whose process executes it waits for no worker.
  */
 export async function readWaitingSlices(db: Kysely<Warehouse>): Promise<readonly WaitingSlices[]> {
   const { rows } = await sql<WaitingSlices>`
@@ -124,7 +124,12 @@ export async function readWaitingSlices(db: Kysely<Warehouse>): Promise<readonly
         max(greatest(pending_since, claimed_at, heartbeat_at, settled_at)) as moved_at,
         count(*) filter (where claimed_at > now() - ${WAIT_SECONDS} * interval '1 second') as served
       from intake_ops.slices
-      where run_id in (select run_id from intake_ops.slices where state = 'pending' or state = 'claimed')
+      where run_id in (
+        select run_id from intake_ops.slices open where (state = 'pending' or state = 'claimed')
+          and ${isPlanned(sql`open.run_id`)} and not exists (
+            select from pg_stat_activity session join intake_ops.slices own
+              on right(own.owner, 8) = right(session.application_name, 8) and own.run_id = open.run_id
+            where session.datname = current_database() and session.application_name like 'intake-sync run worker %'))
       group by run_id, team_id
     ), run as (
       select run_id, max(moved_at) as moved_at,

@@ -8,6 +8,7 @@
  */
 import { openLimiter } from '../../api/budget/limiter.ts'
 import type { TeamSource } from '../../extract/backfill-options.ts'
+import type { EndedRun } from '../../extract/slices.ts'
 import { openWorker } from '../../extract/work.ts'
 import type { Ingester } from '../../ingest/http/server.ts'
 import { openBudgets } from '../../load/budgets.ts'
@@ -109,7 +110,10 @@ async function openParts(
   const alerts = startAlerts(options, metrics, use)
   if (options.work && teams.length > 0) {
     const { random, version = '0.0.0' } = options
-    const onRunEnded = async () => alerts?.wake()
+    const onRunEnded = async ({ runId, status }: EndedRun) => {
+      logger.info({ run: runId, status }, 'run ended')
+      alerts?.wake()
+    }
     const worker = use(
       openWorker({ url, clock, random, logger, version, teams, works: WORKS, onRunEnded, ...options.work }),
     )

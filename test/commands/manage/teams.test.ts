@@ -384,7 +384,9 @@ it('--delete-data deletes every row of the team in every table, and none of the 
     team: 'north',
     data: 'deleted',
     deleted: { rows: expect.any(Number) },
-    notes: server!.clears ? [] : [expect.stringMatching(/^planner statistics may still contain values of the team/)],
+    notes: server!.clears
+      ? []
+      : [expect.stringMatching(/^planner statistics may still contain values of the team/)],
   })
   expect((await listed()).map(({ name }) => name)).toEqual(['south'])
   expect((await alone('teams', 'remove', 'north', '--delete-data')).code).toBe(2)

@@ -46,12 +46,14 @@ afterAll(async () => {
 
 beforeEach(() => query(warehouse.url, 'delete from intake_ops.runs'))
 
-async function plan(...teams: readonly string[]): Promise<number> {
+const plan = (...teams: readonly string[]) => planned({ is_detached: true }, teams)
+
+async function planned(options: object, teams: readonly string[]): Promise<number> {
   const parts = streams.flatMap((stream) => teams.map((name) => ({ teamId: ids[name]!, stream })))
   return Number(
     await session.db
       .transaction()
-      .execute((db) => insertRun(db, {}, { window, allow_mass_delete: false }, parts)),
+      .execute((db) => insertRun(db, options, { window, allow_mass_delete: false }, parts)),
   )
 }
 
@@ -65,15 +67,18 @@ const pass = (minutes: number) =>
     [minutes],
   )
 
-async function startWorker() {
-  const { session: own, owner } = await openWorkSession(warehouse.url, 'abcdef01')
+async function startWorker(isOfRun = false) {
+  const name = isOfRun ? 'abcdef02' : 'abcdef01'
+  const { session: own, owner } = await openWorkSession(warehouse.url, name, { isOfRun })
   let isOver = false
   const stop = async () => {
     if (!isOver) await own.close()
     isOver = true
     await expect
       .poll(() =>
-        query(warehouse.url, `select from pg_stat_activity where application_name like '%worker abcdef01'`),
+        query(warehouse.url, 'select from pg_stat_activity where application_name like $1', [
+          `%worker ${name}`,
+        ]),
       )
       .toEqual([])
   }
@@ -194,5 +199,23 @@ it('slices of a worker that was killed wait, and so does the end of a run, for a
     ['south', run, 1, 1, 6],
   ])
   await next.claim('north', 1)
+  expect(await waiting()).toEqual([])
+})
+
+it('a run whose process executes it waits for no worker; once the process is gone it does, if workers run', async () => {
+  const run = await planned({}, ['north', 'south'])
+  const process = await startWorker(true)
+  await process.claim('north', 1)
+  expect(await waiting()).toEqual([])
+  const worker = await startWorker()
+  await pass(10)
+  expect(await waiting()).toEqual([])
+  await process.stop()
+  expect(await waiting()).toEqual([
+    ['north', run, 4, 1, 10],
+    ['south', run, 4, 1, 10],
+  ])
+  await worker.stop()
+  // The next run marks it as interrupted: nobody has to start a worker for it.
   expect(await waiting()).toEqual([])
 })
