@@ -46,7 +46,7 @@ export function backfillCommand(context: Context): Command {
     .option('--full', 'ignore the checkpoints: read everything, and look for deletes')
     .option('--dry-run', 'fetch and report what would change; write nothing')
     .option('--allow-mass-delete', 'apply deletes even if an unusual number of records is gone')
-    .option('--detach', 'plan the run for workers (work, serve), print its number and end')
+    .option('--detach', 'leave the run to workers (work, serve), print its number and end')
     .option('--json', 'print one JSON document')
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
@@ -150,8 +150,9 @@ function streamsOf(names: string | undefined): readonly Stream[] {
 
 const HELP = `
 Requests of a team are limited by INTAKE_RATE_LIMIT (20/s, 1000/min); without
-it, the service's limit is learned from its answers. Workers that execute a
-run of --detach take the settings of the service from their own environment.`
+it, the service's limit is learned from its answers. Workers (work, serve)
+help with a run, and finish it if this process is killed; they take the
+settings of the service from their own environment.`
 
 /** The scheduled backfill of `serve`: the same as the command without options, reported in the log. */
 export interface Place {

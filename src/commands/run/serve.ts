@@ -33,7 +33,7 @@ export function serveCommand(context: Context): Command {
     .option('--no-ingest', 'do not receive webhooks')
     .option('--no-drain', 'leave received events to another process')
     .option('--no-schedule', 'do not run scheduled backfills')
-    .option('--no-work', 'leave runs of --detach to other processes')
+    .option('--no-work', 'leave slices of runs to other processes')
     .option('--console', 'serve the console too: see intake-sync console')
     .option('--json', 'once ready, print one JSON document with the addresses')
     .addHelpText('after', HELP)
@@ -182,7 +182,7 @@ interface WorkerOptions {
 /** `serve` without webhooks, drain and schedule. */
 export function workCommand(context: Context): Command {
   return new Command('work')
-    .description('execute the runs of --detach until stopped, together with other workers')
+    .description('execute slices of backfills and of runs with --detach until stopped, together with other workers')
     .option('--concurrency <number>', 'streams that it reads at once', wholeNumber, SLICES_AT_ONCE)
     .option('--teams <names>', 'only streams of these teams of the configuration, comma-separated')
     .option('--json', 'once ready, print one JSON document')
