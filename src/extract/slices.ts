@@ -113,14 +113,7 @@ export async function executeSlice(
   const stream = streamNamed(claimed.stream)!
   if (claimed.takeovers > MAX_TAKEOVERS) {
     const note = `${claimed.takeovers} workers ended while they read it: see their logs, and their memory`
-    const report = { ...NOTHING, status: 'failed' as const, note }
-    return await turn(({ db }) =>
-      db.transaction().execute(async (transaction) => {
-        await settleClaimed(transaction, claimed, 'done', report)
-        if (claimed.work === 'stream')
-          await recordStream(transaction, { runId, teamId, stream: stream.name }, report)
-      }),
-    )
+    return await turn(({ db }) => settleFailed(db, claimed, note))
   }
   using cancellation = await turn((session) => openCancellation(session, { url, runId, signal }))
   const teams = [{ name: claimed.team, teamId }]
@@ -134,23 +127,51 @@ export async function executeSlice(
   if (report.status === 'interrupted' && !canceled) return await turn(({ db }) => release(db, claimed))
   // Refused credentials, or no permitted request: every stream of the team would end so.
   const endsTeam = team.signal.aborted && !cancellation.signal.aborted
-  await turn(({ db }) =>
-    db.transaction().execute(async (transaction) => {
-      await settleClaimed(transaction, claimed, canceled ? 'canceled' : 'done', report)
-      await store(transaction)
-      const { environment } = team.client
-      if (environment !== null) await noteEnvironment(transaction, teamId, environment)
-      if (canceled) {
-        const note = `${whyStopped(cancellation.signal)}; the next run continues`
-        await settlePending(transaction, { runId }, 'canceled', { status: 'interrupted', note })
-      } else if (endsTeam) {
-        await settlePending(transaction, { runId, teamId }, 'done', {
-          status: 'failed',
-          note: report.note ?? '',
-        })
-      }
-    }),
-  )
+  try {
+    await turn(({ db }) =>
+      db.transaction().execute(async (transaction) => {
+        await settleClaimed(transaction, claimed, canceled ? 'canceled' : 'done', report)
+        await store(transaction)
+        const { environment } = team.client
+        if (environment !== null) await noteEnvironment(transaction, teamId, environment)
+        if (canceled) {
+          const note = `${whyStopped(cancellation.signal)}; the next run continues`
+          await settlePending(transaction, { runId }, 'canceled', { status: 'interrupted', note })
+        } else if (endsTeam) {
+          await settlePending(transaction, { runId, teamId }, 'done', {
+            status: 'failed',
+            note: report.note ?? '',
+          })
+        }
+      }),
+    )
+  } catch (thrown) {
+    const error = warehouseError(thrown)
+    if (error.verdict === 'retry' || error.code === 'slice_lost') throw error
+    // Another worker would fail too. The other streams of the run go on.
+    own.logger.error({ team: team.name, stream: stream.name, code: error.code }, error.message)
+    await turn(({ db }) => settleFailed(db, claimed, textOf(error), report))
+  }
+}
+
+/** `counts`: the report of what was read, if anything. */
+async function settleFailed(
+  db: Kysely<Warehouse>,
+  claimed: ClaimedStream,
+  note: string,
+  counts: object = {},
+): Promise<void> {
+  const { runId, stream, taken } = claimed
+  const report = { ...NOTHING, ...counts, status: 'failed' as const, note }
+  await db.transaction().execute(async (transaction) => {
+    await settleClaimed(transaction, claimed, 'done', report)
+    if (claimed.work === 'stream')
+      await recordStream(transaction, { runId, teamId: taken.teamId, stream }, report)
+  })
+}
+
+function textOf({ message, hint }: IntakeError): string {
+  return hint === undefined ? message : `${message} — ${hint}`
 }
 
 /** Stores how the run ended, with the notes of its streams. Throws if the slice or the session is lost. */
@@ -170,8 +191,7 @@ export async function closeRun(
     (thrown: unknown) => {
       const error: IntakeError = warehouseError(thrown)
       logger.error({ run: runId, code: error.code }, error.message)
-      const failure = error.hint === undefined ? error.message : `${error.message} — ${error.hint}`
-      return { status: 'failed' as const, failures: [failure], teams: [] }
+      return { status: 'failed' as const, failures: [textOf(error)], teams: [] }
     },
   )
   await turn(({ db }) =>

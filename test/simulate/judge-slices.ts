@@ -34,7 +34,7 @@ export const SLICE_LAWS = `
         select from pg_catalog.pg_locks l cross join intake_ops.lock_key(7204319, old.owner) k
         where l.locktype = 'advisory' and l.granted and (l.classid::bigint << 32 | l.objid::bigint) = k
           and l.database = (select oid from pg_catalog.pg_database where datname = current_database())) then
-      insert into sim.broken values (format('slice %s was taken from a living worker', old.slice_id));
+      insert into sim.broken values (format('slice %s was taken from a living worker %s by %s: %s of %s', old.slice_id, old.owner, sim.own_worker(), old, sim.now()));
     end if;
     if new.state = 'done' and new.team_id is null and exists (
       select from intake_ops.slices other

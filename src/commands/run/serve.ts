@@ -182,7 +182,9 @@ interface WorkerOptions {
 /** `serve` without webhooks, drain and schedule. */
 export function workCommand(context: Context): Command {
   return new Command('work')
-    .description('execute slices of backfills and of runs with --detach until stopped, together with other workers')
+    .description(
+      'execute slices of backfills and of runs with --detach until stopped, together with other workers',
+    )
     .option('--concurrency <number>', 'streams that it reads at once', wholeNumber, SLICES_AT_ONCE)
     .option('--teams <names>', 'only streams of these teams of the configuration, comma-separated')
     .option('--json', 'once ready, print one JSON document')
