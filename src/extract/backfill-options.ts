@@ -67,8 +67,6 @@ export interface BackfillOptions {
   /** Where processes share the request budgets of teams; by default each team without a `limiter` has one of this run. */
   readonly budgets?: Budgets
   readonly onProgress: (team: string, stream: StreamName, progress: Progress) => void
-  /** Stores how far the run has come while it runs, for the console. Default: no. */
-  readonly isWatched?: boolean
   /** Called when a team's part of the run is over: another run may begin with the team. */
   readonly onTeamEnded?: (team: string) => void
 }
@@ -150,7 +148,7 @@ export async function lockTeams(
   teams: readonly NumberedTeam[],
 ): Promise<readonly NumberedTeam[]> {
   if (!isScheduled || teams.length < 2) {
-    await lockStreams(control, streams, teams)
+    await lockStreams(control, streams, teams, { replaces: !isScheduled })
     return teams
   }
   const locked: NumberedTeam[] = []

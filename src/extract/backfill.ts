@@ -3,7 +3,7 @@
  *
  *     locks ─► plan ─► this process and the workers execute slices ─► end of the run ─► summary
  *
- * Invariant: a run starts only when it holds the lock of every requested stream; when a stream fails the others
+ * Invariant: a run is planned only while every requested stream is locked; when a stream fails the others
  * continue, and the run's status reports it. A team whose service is slow, or does not answer, delays no other. If this
  * process is killed, workers continue the run, or the next run replaces it.
  */
@@ -11,7 +11,6 @@ import { sql } from 'kysely'
 import { type WaitingQuestion, waitingQuestions } from '../analytics/classify.ts'
 import { openLimiter } from '../api/budget/limiter.ts'
 import { openNotifier } from '../core/clock.ts'
-import { verdictOf } from '../core/errors.ts'
 import { openFairQueue } from '../core/fair-queue.ts'
 import { STOPPED, stopRun } from '../load/cancel-run.ts'
 import { countWaiting } from '../load/dead-letters.ts'
@@ -43,6 +42,8 @@ const STREAMS_OF_A_TEAM = 4
  */
 const STREAMS_AT_ONCE = 24
 const LOOK_MS = 1_000
+/** A run that can claim no slices for so long ends. */
+const TROUBLE_MS = 30_000
 /** Loading connections of a dry run. */
 const LOADERS = 8
 
@@ -66,14 +67,20 @@ async function executeRun(
   const notifier = openNotifier(clock)
   const wake = () => notifier.notify()
   let failure: unknown = null
-  const onFailed = (error: unknown) => {
-    // Temporary failures are retried.
-    if (verdictOf(warehouseError(error)) !== 'retry') failure ??= error
+  let canClaimAt = clock.now()
+  const onFailed = (thrown: unknown) => {
+    const error = warehouseError(thrown)
+    // Others have a slice that was lost, and temporary failures are retried.
+    const mayPass = error.verdict === 'retry' && clock.now() - canClaimAt < TROUBLE_MS * 1_000
+    if (error.code !== 'slice_lost' && !mayPass) failure ??= error
+    wake()
+  }
+  const stop = () => {
+    worker.cancel(STOPPED)
     wake()
   }
   // Without its session it has lost the lock of the run: looking at it fails.
   control.client.on('end', wake)
-  signal.addEventListener('abort', wake)
   const sources = teams.map((team) => limited(team, options))
   const worker = openWorker({
     ...{
@@ -87,12 +94,16 @@ async function executeRun(
     },
     ...{ concurrency: STREAMS_AT_ONCE, runId, onFailed, onRunEnded: async () => wake() },
   })
+  signal.addEventListener('abort', stop)
+  if (signal.aborted) stop()
   const ended = new Set<string>()
   try {
     for (;;) {
       const seen = notifier.count
       if (failure !== null) throw failure
-      if (signal.aborted) await stopRun(control.db, runId, worker.cancel(STOPPED))
+      const canClaim = worker.trouble() === null
+      if (canClaim) canClaimAt = clock.now()
+      if (signal.aborted) await stopRun(control.db, runId, canClaim ? worker.cancel(STOPPED) : null)
       const { isOver, open } = await look(control, runId)
       for (const { name } of teams) {
         if (open.includes(name) || ended.has(name)) continue
@@ -107,7 +118,7 @@ async function executeRun(
     await storeFailure(url, runId, signal.aborted ? 'interrupted' : 'failed', warehouseError(error))
     throw error
   } finally {
-    signal.removeEventListener('abort', wake)
+    signal.removeEventListener('abort', stop)
     control.client.off('end', wake)
     await worker.close()
     for (const [at, { limiter }] of sources.entries())

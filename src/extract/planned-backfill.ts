@@ -55,7 +55,7 @@ export interface AttachedRun {
   readonly teams: readonly NumberedTeam[]
 }
 
-/** For workers alone. */
+/** Plans a run that only workers execute. */
 export async function planBackfill(options: BackfillOptions): Promise<PlannedRun> {
   try {
     await using control = await openSession({ url: options.url, purpose: 'plan' })
@@ -140,14 +140,14 @@ const BACKFILL: Work = {
   },
 }
 
-/** What the slices of a run are settled with. */
+/** The stored reports, by team. */
 export async function readTeams(
   db: Kysely<Warehouse>,
   runId: string,
 ): Promise<readonly (TeamSummary & { readonly teamId: number })[]> {
   const { rows } = await sql<{ team_id: number; name: string; streams: StreamSummary[] }>`
-    select team_id, team.name, json_agg(json_build_object('stream', stream, 'report', result) order by slice_id)
-      filter (where result is not null) as streams
+    select team_id, team.name, coalesce(json_agg(json_build_object('stream', stream, 'report', result) order by slice_id)
+      filter (where result is not null), '[]') as streams
     from intake_ops.slices slice join intake.teams team using (team_id)
     where run_id = ${runId} group by team_id, team.name order by min(slice_id)`.execute(db)
   const teams: (TeamSummary & { readonly teamId: number })[] = []
@@ -167,9 +167,9 @@ export function statusOf(teams: readonly TeamSummary[]): RunStatus {
   const has = (status: RunStatus) => reports.some((report) => report.status === status)
   if (has('interrupted')) return 'interrupted'
   if (has('failed')) return 'failed'
-  const isSetAside =
+  const hasDeadLetters =
     teams.some(({ waiting }) => waiting > 0) || reports.some(({ deadLetters }) => deadLetters > 0)
-  return has('needs_attention') || isSetAside ? 'needs_attention' : 'succeeded'
+  return has('needs_attention') || hasDeadLetters ? 'needs_attention' : 'succeeded'
 }
 
 /** Those that every worker knows. */

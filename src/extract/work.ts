@@ -73,6 +73,8 @@ interface Life {
 export function openWorker(options: WorkOptions): Worker {
   const { url, clock, logger, runId = null, concurrency = SLICES_AT_ONCE } = options
   const notifier = openNotifier(clock)
+  const onRetry = (code: string, attempt: number) =>
+    logger.warn({ code, attempt }, 'loading again after a temporary failure')
   const bounded = openBoundedQueries(url, 1)
   const names = options.teams.map(({ name }) => name)
   const streams = ALL_STREAMS.map(({ name }) => name)
@@ -96,7 +98,7 @@ export function openWorker(options: WorkOptions): Worker {
         lost = null
       } catch (error) {
         const { code, message } = warehouseError(error)
-        if (lost === null) logger.warn({ code }, `no slices can be claimed: ${message}`)
+        if (lost !== message) logger.warn({ code }, `no slices can be claimed: ${message}`)
         lost = message
         options.onFailed?.(error)
         const current = life
@@ -177,7 +179,7 @@ export function openWorker(options: WorkOptions): Worker {
       session,
       owner,
       worker,
-      loaders: openLoaders({ url, clock, total: LOADERS, worker }),
+      loaders: openLoaders({ url, clock, total: LOADERS, worker, onRetry }),
       inHand: new Map(),
       isOver: false,
       turn: (work) =>

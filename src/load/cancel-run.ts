@@ -6,7 +6,7 @@
  */
 import { setMaxListeners } from 'node:events'
 import { type Kysely, sql } from 'kysely'
-import { type Clock, systemClock } from '../core/clock.ts'
+import type { Clock } from '../core/clock.ts'
 import { IntakeError } from '../core/errors.ts'
 import { boundedQuery } from '../warehouse/bounded-queries.ts'
 import { openSession, type Session } from '../warehouse/connect.ts'
@@ -14,15 +14,12 @@ import { tryLock, unlock } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { hasSlices } from './claims.ts'
 import { releaseLost } from './lost-slices.ts'
-import { settlePending, storeEnd } from './slice.ts'
+import { CANCELED, requestEnd, settlePending, storeEnd } from './slice.ts'
 
-const CHANNEL = 'intake_canceled_runs'
 const LIMIT_MS = 5_000
 const POLL_MS = 100
 /** Between two looks at whether the run was canceled, while the warehouse cannot say. */
 const RETRY_MS = 1_000
-/** Workers end the batches that they are loading; those that do not answer are ended after fourteen seconds. */
-const ABANDONED_MS = 30_000
 
 export const STOPPED = 'stopped by a signal'
 
@@ -62,20 +59,25 @@ export async function openCancellation(
   }
   let isOver = false
   let retry: NodeJS.Timeout | undefined
+  let looking: Promise<void> | null = null
   const look = () => {
     retry = undefined
-    if (isOver) return
+    if (isOver || canceled.signal.aborted || looking !== null) return
     // The session of the run may be in a transaction.
-    boundedQuery({ url, purpose: 'canceled run', milliseconds: LIMIT_MS }, endIfCanceled).catch(() => {
-      // Nobody sends the notification again.
-      retry ??= setTimeout(look, RETRY_MS).unref()
-    })
+    looking = boundedQuery({ url, purpose: 'canceled run', milliseconds: LIMIT_MS }, endIfCanceled)
+      .catch(() => {
+        // Nobody sends the notification again.
+        retry ??= setTimeout(look, RETRY_MS).unref()
+      })
+      .finally(() => {
+        looking = null
+      })
   }
   const onNotification = ({ channel, payload }: { channel: string; payload?: string | undefined }) => {
-    if (channel === CHANNEL && payload === runId) look()
+    if (channel === CANCELED && payload === runId) look()
   }
   client.on('notification', onNotification)
-  await client.query(`listen ${CHANNEL}`)
+  await client.query(`listen ${CANCELED}`)
   // Somebody may have canceled the run before it listened.
   await endIfCanceled(db)
   return {
@@ -102,14 +104,14 @@ export async function cancelRun(
   runId: number,
 ): Promise<CanceledRun> {
   await using session = await openSession({ url, purpose: 'cancel a run' })
-  const requested = await requestEnd(session.db, String(runId))
+  const isRunning = await requestEnd(session.db, String(runId))
   const until = clock.now() + forMs * 1_000
   for (;;) {
     const status = await statusOf(session, runId)
     if (status === 'running' && (await hasSlices(session.db, String(runId)))) {
       await closeCanceled(session.db, String(runId), await noteOf(session, runId))
     }
-    if (status !== 'running' || clock.now() >= until) return { status, canceled: requested === 1n }
+    if (status !== 'running' || clock.now() >= until) return { status, canceled: isRunning }
     await clock.sleep(POLL_MS)
   }
 }
@@ -147,78 +149,23 @@ async function closeCanceled(db: Kysely<Warehouse>, runId: string, note: string)
 }
 
 /**
- * Ends a run whose process ended, so that another can have its streams: workers that continue it stop. False for a run whose
- * process lives, and for one that was planned for workers.
+ * Ends a run whose process a signal stops: settles what is pending, and has workers other than `owner` end what they execute.
+ * Without an owner, closes the run if no worker executes it.
  */
-export async function endAbandoned(session: Session, runId: string): Promise<boolean> {
-  const { db } = session
-  if (!(await tryLock(session, 'run', runId))) return false
-  try {
-    const { rows } = await sql`
-      select from intake_ops.runs where run_id = ${runId} and options -> 'is_detached' is null`.execute(db)
-    const until = systemClock.now() + ABANDONED_MS * 1_000
-    while (rows.length > 0 && systemClock.now() < until) {
-      if (await closeAbandoned(db, runId)) return true
-      await requestEnd(db, runId)
-      await systemClock.sleep(POLL_MS)
-    }
-    return false
-  } finally {
-    await unlock(session, 'run', runId)
-  }
-}
-
-const KILLED = { status: 'interrupted', error: 'the process ended before the run was complete' }
-
-/**
- * Ends a run that no process executes. False while workers execute slices of it. Nobody knows when a process ended that did
- * not say why, so such a run has no time of its end.
- */
-export async function closeAbandoned(
-  db: Kysely<Warehouse>,
-  runId: string,
-  { status, error }: { readonly status: string; readonly error: string } = KILLED,
-): Promise<boolean> {
-  await releaseLost(db)
-  return await db.transaction().execute(async (transaction) => {
-    await sql`select from intake_ops.runs where run_id = ${runId} for update`.execute(transaction)
-    await sql`
-      update intake_ops.slices set state = 'canceled', settled_at = now() where slice_id in (
-        select slice_id from intake_ops.slices where run_id = ${runId} and state = 'pending'
-        order by slice_id for update skip locked)`.execute(transaction)
-    if (await hasSlices(transaction, runId)) return false
-    // It may have ended since it was found to be running.
-    await sql`
-      update intake_ops.runs
-      set status = ${status}, error = ${error}, finished_at = case when ${error !== KILLED.error} then now() end
-      where run_id = ${runId} and status = 'running'`.execute(transaction)
-    return true
-  })
-}
-
-/** Ends a run whose process a signal stops. Workers that execute slices of it, other than `owner`, end them. */
-export async function stopRun(db: Kysely<Warehouse>, runId: string, owner: string): Promise<void> {
+export async function stopRun(db: Kysely<Warehouse>, runId: string, owner: string | null): Promise<void> {
   const note = `${STOPPED}; the next run continues`
-  await db
-    .transaction()
-    .execute((transaction) =>
-      settlePending(transaction, { runId }, 'canceled', { status: 'interrupted', note }),
-    )
+  if (owner === null) await closeCanceled(db, runId, note)
+  else
+    await db
+      .transaction()
+      .execute((transaction) =>
+        settlePending(transaction, { runId }, 'canceled', { status: 'interrupted', note }),
+      )
   const { rows } = await sql`
-    select from intake_ops.slices
-    where run_id = ${runId} and team_id is not null and state = 'claimed' and owner <> ${owner} limit 1`.execute(
-    db,
-  )
+    select from intake_ops.slices slice join intake_ops.runs run using (run_id)
+    where run_id = ${runId} and team_id is not null and state = 'claimed' and owner is distinct from ${owner}
+      and canceled_by is null limit 1`.execute(db)
   if (rows.length > 0) await requestEnd(db, runId)
-}
-
-/** The processes that execute the run end it as soon as they can. */
-async function requestEnd(db: Kysely<Warehouse>, runId: string): Promise<bigint> {
-  const { numAffectedRows = 0n } = await sql`
-    update intake_ops.runs set canceled_by = coalesce(canceled_by, session_user)
-    where run_id = ${runId} and status = 'running'`.execute(db)
-  await sql`select pg_notify(${CHANNEL}, ${runId})`.execute(db)
-  return numAffectedRows
 }
 
 /** As stored; of a run whose process is gone, what the next run stores. */

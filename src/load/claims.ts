@@ -49,11 +49,8 @@ export const LIVE_WORKERS = sql<number>`(
   where datname = current_database() and application_name like 'intake-sync work worker %'
 )`
 
-/**
- * Whether workers execute the run, or will, also if the process that planned it ended: that process is needed only where no
- * worker runs, unless the run was detached from it.
- */
-export function isPlanned(runId: Expression<unknown>): RawBuilder<boolean> {
+/** True if unfinished slices remain, and the run is detached or any worker runs, even one that does not know its teams. */
+export function isExecuted(runId: Expression<unknown>): RawBuilder<boolean> {
   return sql`exists (
     select from intake_ops.slices slice join intake_ops.runs planned using (run_id)
     where slice.run_id = ${runId} and slice.state in ('pending', 'claimed')
@@ -61,8 +58,8 @@ export function isPlanned(runId: Expression<unknown>): RawBuilder<boolean> {
   )`
 }
 
-export async function isGoingOn(db: Kysely<Warehouse>, runId: string): Promise<boolean> {
-  return (await sql`select where ${isPlanned(sql`${runId}::bigint`)}`.execute(db)).rows.length > 0
+export async function goesOn(db: Kysely<Warehouse>, runId: string): Promise<boolean> {
+  return (await sql`select where ${isExecuted(sql`${runId}::bigint`)}`.execute(db)).rows.length > 0
 }
 
 /** Whether the run is not closed. */

@@ -1,14 +1,16 @@
 /**
- * Takes slices away from their workers, so that others continue.
+ * Takes slices away from their workers, so that others continue; and ends runs whose process ended.
  *
  * Invariant: the epochs of the slice and of its checkpoint are raised, so that the worker that had it can neither load a
- * batch nor settle.
+ * batch nor settle. A run whose process lives, or that was planned for workers, is never ended.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { isLocked } from '../warehouse/locks.ts'
+import { systemClock } from '../core/clock.ts'
+import type { Session } from '../warehouse/connect.ts'
+import { isLocked, tryLock, unlock } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { type ClaimedSlice, isOurs } from './claims.ts'
-import { wakeWorkers } from './slice.ts'
+import { type ClaimedSlice, hasSlices, isOurs } from './claims.ts'
+import { requestEnd, wakeWorkers } from './slice.ts'
 
 /** A worker that did not say for so long that it executes its slices has lost them, although it holds its lock. */
 const SILENT_SECONDS = 14
@@ -73,4 +75,77 @@ async function takeAway(
     returning slice.slice_id`.execute(db)
   if (rows.length > 0) await wakeWorkers(db)
   return rows.length
+}
+
+/** Workers end the batches that they are loading; those that do not answer are ended after fourteen seconds. */
+const END_MS = 20_000
+const POLL_MS = 100
+/** From then on a worker that is silent had its chance to answer, also if Postgres had stood still. */
+const CHANCE_MS = 2_000
+
+/**
+ * Whether the process of the run ended, and so the run may be ended for another. `replaces`: also while workers execute it,
+ * because the other one reads the same.
+ */
+export async function isAbandoned(db: Kysely<Warehouse>, runId: string, replaces: boolean): Promise<boolean> {
+  const { rows } = await sql`
+    select from intake_ops.runs where run_id = ${runId} and options -> 'is_detached' is null
+      and not ${isLocked('run', sql<string>`run_id::text`)} and (${replaces} or not exists (
+        select from intake_ops.slices slice where slice.run_id = runs.run_id and state = 'claimed'))`.execute(
+    db,
+  )
+  return rows.length > 0
+}
+
+/** Frees the streams of an abandoned run: workers that execute slices of it end them. False if one does not in time. */
+export async function endAbandoned(session: Session, runId: string): Promise<boolean> {
+  const { db } = session
+  // Nobody else ends it, or finds it abandoned, meanwhile.
+  if (!(await tryLock(session, 'run', runId))) return false
+  const begun = systemClock.now()
+  const passed = () => (systemClock.now() - begun) / 1_000
+  try {
+    if (await closeAbandoned(db, runId)) return true
+    await requestEnd(db, runId)
+    while (passed() < END_MS) {
+      await systemClock.sleep(POLL_MS)
+      if (await closeAbandoned(db, runId, KILLED, passed() > CHANCE_MS)) return true
+    }
+    return false
+  } finally {
+    await unlock(session, 'run', runId)
+  }
+}
+
+/** Nobody knows when the process ended, so the run has no time of its end. */
+const KILLED = { status: 'interrupted', error: 'the process ended before the run was complete' }
+
+/** Ends a run that no process executes. False while workers execute streams of it. `judgeSilence`: see `releaseLost`. */
+export async function closeAbandoned(
+  db: Kysely<Warehouse>,
+  runId: string,
+  end: { readonly status: string; readonly error: string } = KILLED,
+  judgeSilence = false,
+): Promise<boolean> {
+  await releaseLost(db, judgeSilence)
+  return await db.transaction().execute(async (transaction) => {
+    await sql`select from intake_ops.runs where run_id = ${runId} for update`.execute(transaction)
+    await sql`
+      update intake_ops.slices set state = 'canceled', settled_at = now() where slice_id in (
+        select slice_id from intake_ops.slices where run_id = ${runId} and state = 'pending'
+        order by slice_id for update skip locked)`.execute(transaction)
+    const { rows } = await sql`
+      select from intake_ops.slices
+      where run_id = ${runId} and team_id is not null and state in ('pending', 'claimed') limit 1`.execute(
+      transaction,
+    )
+    if (rows.length > 0) return false
+    // A worker that closes the run stores how it ended.
+    if (await hasSlices(transaction, runId)) return true
+    await sql`
+      update intake_ops.runs
+      set status = ${end.status}, error = ${end.error}, finished_at = case when ${end !== KILLED} then now() end
+      where run_id = ${runId} and status = 'running'`.execute(transaction)
+    return true
+  })
 }

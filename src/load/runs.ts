@@ -2,10 +2,11 @@
  * The history of runs, and their locks on the streams that they write as a whole.
  *
  * Invariant: a run with status `running` is running: it has unfinished slices, or a process holds its lock for its lifetime;
- * the next run marks those with neither as interrupted. Of a run whose process ended, workers continue the slices until another
- * run wants the streams.
+ * the next run marks those with neither as interrupted. If the process of a backfill ends, workers continue its slices, until
+ * another backfill needs the streams.
  */
 import { type Kysely, sql } from 'kysely'
+import { systemClock } from '../core/clock.ts'
 import type { StreamName } from '../core/envelope.ts'
 import { IntakeError } from '../core/errors.ts'
 import type { Stream } from '../streams/stream.ts'
@@ -13,9 +14,10 @@ import { openSession, type Session } from '../warehouse/connect.ts'
 import { lockHolders, tryLock, unlock } from '../warehouse/locks.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { closeAbandoned, endAbandoned, openCancellation } from './cancel-run.ts'
-import { isGoingOn } from './claims.ts'
-import { plannedRunOf, type RunKind } from './slice.ts'
+import { openCancellation } from './cancel-run.ts'
+import { goesOn } from './claims.ts'
+import { closeAbandoned, endAbandoned, isAbandoned } from './lost-slices.ts'
+import { plannedRunOf, type RunKind, requestEnd } from './slice.ts'
 
 export type RunStatus = 'succeeded' | 'failed' | 'needs_attention' | 'interrupted'
 
@@ -95,18 +97,26 @@ export async function withinRun<Result>(
   }
 }
 
-/** Ends the run, unless workers continue it. */
+const TRIES = 5
+const PAUSE_MS = 200
+
+/** Ends the run; one that failed goes on, if workers execute it. */
 export async function storeFailure(
   url: string,
   runId: string,
-  status: RunStatus,
+  status: 'failed' | 'interrupted',
   { message, hint }: IntakeError,
 ): Promise<void> {
   try {
     await using session = await openSession({ url, purpose: 'end of a run' })
-    if (await isGoingOn(session.db, runId)) return
-    const error = hint === undefined ? message : `${message} — ${hint}`
-    await closeAbandoned(session.db, runId, { status, error })
+    const { db } = session
+    if (status === 'failed' && (await goesOn(db, runId))) return
+    const end = { status, error: hint === undefined ? message : `${message} — ${hint}` }
+    // Postgres may not have noticed yet that the sessions of this process have ended.
+    for (let tries = 0; tries < TRIES && !(await closeAbandoned(db, runId, end)); tries++) {
+      if (tries === 0) await requestEnd(db, runId)
+      await systemClock.sleep(PAUSE_MS)
+    }
   } catch {
     // The caller reports its own error.
   }
@@ -138,7 +148,7 @@ export async function markInterrupted(session: Session): Promise<void> {
     .where('status', '=', 'running')
     .execute()
   for (const { run_id } of running) {
-    if (await isGoingOn(session.db, run_id)) continue
+    if (await goesOn(session.db, run_id)) continue
     if (!(await tryLock(session, 'run', run_id))) continue
     await closeAbandoned(session.db, run_id)
     await unlock(session, 'run', run_id)
@@ -147,39 +157,55 @@ export async function markInterrupted(session: Session): Promise<void> {
 
 /**
  * Locks streams of teams: either all of them, or none, with an error that names the streams that another run has locked, or
- * has planned slices of.
- * Locks last until they are released, at most as long as the session.
+ * has planned slices of. A run whose process ended is ended first; while workers execute it, only if the new one
+ * `replaces` it. Locks last until they are released, at most as long as the session.
  */
 export async function lockStreams(
   session: Session,
   streams: readonly Stream[],
   teams: readonly { readonly teamId: number; readonly name: string }[],
+  { replaces = false }: { readonly replaces?: boolean } = {},
 ): Promise<void> {
-  const locked: string[] = []
   const taken: string[] = []
-  let holders: string | null = null
+  const refused: {
+    readonly what: string
+    readonly planned: string | null
+    readonly holder: string | null
+  }[] = []
   for (const team of teams) {
     for (const stream of streams) {
       const key = keyOf(team, stream)
-      let holder: string | null
+      const what = `${stream.name} of ${team.name}`
       if (await tryLock(session, 'stream', key)) {
         taken.push(key)
         // Whoever plans a run has the lock until its slices are stored.
         const planned = await plannedRunOf(session.db, team.teamId, stream.name)
-        if (planned === null || (await endAbandoned(session, planned))) continue
-        holder = `intake-sync runs cancel ${planned}`
-      } else holder = await lockHolders(session.db, 'stream', key)
-      locked.push(`${stream.name} of ${team.name}`)
-      holders ??= holder
+        if (planned !== null) refused.push({ what, planned, holder: `intake-sync runs cancel ${planned}` })
+      } else refused.push({ what, planned: null, holder: await lockHolders(session.db, 'stream', key) })
     }
   }
-  if (locked.length === 0) return
+  if (await areEnded(session, new Set(refused.map(({ planned }) => planned)), replaces)) return
   for (const key of taken) await unlock(session, 'stream', key)
-  throw new IntakeError(`another run holds ${locked.join(', ')}; nothing was started`, {
-    code: 'held_by_another_run',
-    verdict: 'stop',
-    hint: `wait for the other run to end, or stop it${holders === null ? '' : `: ${holders}`}`,
-  })
+  const holder = refused.find((each) => each.holder !== null)?.holder
+  throw new IntakeError(
+    `another run holds ${refused.map(({ what }) => what).join(', ')}; nothing was started`,
+    {
+      code: 'held_by_another_run',
+      verdict: 'stop',
+      hint: `wait for the other run to end, or stop it${holder === undefined ? '' : `: ${holder}`}`,
+    },
+  )
+}
+
+/** Ends the runs, if all of them are abandoned; otherwise none. Null stands for one that has no slices. */
+async function areEnded(
+  session: Session,
+  runs: ReadonlySet<string | null>,
+  replaces: boolean,
+): Promise<boolean> {
+  for (const run of runs) if (run === null || !(await isAbandoned(session.db, run, replaces))) return false
+  for (const run of runs) if (!(await endAbandoned(session, run!))) return false
+  return true
 }
 
 /** Releases the locks of a team before the session ends. */

@@ -167,6 +167,18 @@ export async function insertRun(
   return runId
 }
 
+/** Names a run that is to end. */
+export const CANCELED = 'intake_canceled_runs'
+
+/** The processes that execute the run end it as soon as they can. False for a run that has ended. */
+export async function requestEnd(db: Kysely<Warehouse>, runId: string): Promise<boolean> {
+  const { numAffectedRows } = await sql`
+    update intake_ops.runs set canceled_by = coalesce(canceled_by, session_user)
+    where run_id = ${runId} and status = 'running'`.execute(db)
+  await sql`select pg_notify(${CANCELED}, ${runId})`.execute(db)
+  return numAffectedRows === 1n
+}
+
 export async function wakeWorkers(db: Kysely<Warehouse>): Promise<void> {
   await sql`select pg_notify(${CHANNEL}, '')`.execute(db)
 }

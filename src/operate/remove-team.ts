@@ -13,7 +13,7 @@ import { wideViewsOf } from '../analytics/wide/wide-views.ts'
 import type { Clock } from '../core/clock.ts'
 import { IntakeError, verdictOf } from '../core/errors.ts'
 import { selectTeams } from '../core/which-team.ts'
-import { isPlanned } from '../load/claims.ts'
+import { isExecuted } from '../load/claims.ts'
 import { lockStreams } from '../load/runs.ts'
 import { ALL_STREAMS } from '../streams/catalogue.ts'
 import { openSession } from '../warehouse/connect.ts'
@@ -83,7 +83,7 @@ async function requireNoRun(db: Kysely<Warehouse>, name: string): Promise<void> 
   const { rows } = await sql<{ run_id: number }>`
     select run_id::int as run_id from intake_ops.runs
     where status = 'running' and options -> 'teams' @> to_jsonb(array[${name}::text])
-      and (${isLocked('run', sql<string>`run_id::text`)} or ${isPlanned(sql`runs.run_id`)})
+      and (${isLocked('run', sql<string>`run_id::text`)} or ${isExecuted(sql`runs.run_id`)})
     limit 1`.execute(db)
   if (rows[0] !== undefined) throw runInProgress(`run ${rows[0].run_id} of team ${name} is in progress`)
 }

@@ -189,7 +189,7 @@ describe('a detached run', () => {
     await expectWorlds()
   })
 
-  it('begins a stream again that could not be stored, also while its worker has others', async () => {
+  it('begins a stream again after a temporary failure to store its report, also while its worker has others', async () => {
     twins[1].control.setFaults('slow=1:60000')
     const busy = await plan('--streams', 'patients', '--team', 'b.0')
     await startWorker()
@@ -198,7 +198,7 @@ describe('a detached run', () => {
     await rows(`
       create function intake_ops.refuse_first() returns trigger language plpgsql as $$
       begin
-        if nextval('intake_ops.tries') = 1 then raise exception 'not yet'; end if;
+        if nextval('intake_ops.tries') = 1 then raise exception 'not yet' using errcode = '40001'; end if;
         return new;
       end $$`)
     await rows(`create trigger refuse_first before insert on intake_ops.run_streams

@@ -156,7 +156,6 @@ async function loadAll(context: Context, url: string, service: Emulator): Promis
     signal: context.signal,
     version: context.version,
     onProgress: progress.update,
-    isWatched: true,
   })
 }
 

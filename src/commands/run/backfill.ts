@@ -102,7 +102,6 @@ async function runBackfill(context: Context, options: Options): Promise<Backfill
     signal: context.signal,
     version: context.version,
     onProgress: progress.update,
-    isWatched: true,
   }
   if (options.detach) {
     printPlanned(context, await planBackfill(asked), options.json ? { streams: {}, teams: {} } : null)
@@ -177,7 +176,6 @@ export async function scheduledBackfill(
     window: { lookbackDays: config.lookbackDays, sweepDays: config.sweepDays, full: false, since: null },
     ...{ clock: systemClock, random: Math.random, logger, signal, version },
     onProgress: () => {},
-    isWatched: true,
     onTeamEnded,
   })
   const level = summary.status === 'succeeded' ? 'info' : 'warn'

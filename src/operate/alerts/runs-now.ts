@@ -5,7 +5,7 @@
  * in progress makes its streams busy.
  */
 import { type Kysely, sql } from 'kysely'
-import { isPlanned } from '../../load/claims.ts'
+import { isExecuted } from '../../load/claims.ts'
 import { isLocked } from '../../warehouse/locks.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Condition, Figures } from './causes.ts'
@@ -80,7 +80,7 @@ async function readNewest(
     with newest_runs as (
       select *, options -> 'teams' as teams, options -> 'streams' as streams, status = 'running' and (
           started_at > now() - interval '3 seconds' or ${isLocked('run', sql<string>`run_id::text`)}
-          or ${isPlanned(sql`runs.run_id`)}
+          or ${isExecuted(sql`runs.run_id`)}
         ) as lives,
         case when status = 'running' or status = 'interrupted' and finished_at is null then 'failed' else status end as whole
       from intake_ops.runs

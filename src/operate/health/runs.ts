@@ -4,7 +4,7 @@
  * Invariant: a run that is stored as `running` although its process has ended is returned as `interrupted`.
  */
 import { type Kysely, sql } from 'kysely'
-import { isPlanned, LIVE_WORKERS } from '../../load/claims.ts'
+import { isExecuted, LIVE_WORKERS } from '../../load/claims.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { isLocked } from '../../warehouse/locks.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -37,7 +37,7 @@ export interface Run {
   /** For a run in progress, the time so far; null for a run that was killed. */
   readonly seconds: number | null
   readonly error: string | null
-  /** The login that canceled it; null for a run that nobody canceled. */
+  /** The login that requested its end: by canceling it, by a signal or by replacing it; null for none. */
   readonly canceled_by: string | null
   readonly options: unknown
   readonly streams: readonly RunStream[]
@@ -80,7 +80,7 @@ export async function readRuns(
 /** A run holds its lock until its process ends, or has slices that workers execute. */
 async function isAlive(db: Kysely<Warehouse>, { run_id }: Run): Promise<boolean> {
   const { rows } = await sql<{ lives: boolean }>`
-    select ${isLocked('run', sql`${String(run_id)}`)} or ${isPlanned(sql`${run_id}::bigint`)} as lives`.execute(
+    select ${isLocked('run', sql`${String(run_id)}`)} or ${isExecuted(sql`${run_id}::bigint`)} as lives`.execute(
     db,
   )
   return rows[0]!.lives
@@ -126,7 +126,7 @@ export async function readWaitingSlices(db: Kysely<Warehouse>): Promise<readonly
       from intake_ops.slices
       where run_id in (
         select run_id from intake_ops.slices open where (state = 'pending' or state = 'claimed')
-          and ${isPlanned(sql`open.run_id`)} and not exists (
+          and ${isExecuted(sql`open.run_id`)} and not exists (
             select from pg_stat_activity session join intake_ops.slices own
               on right(own.owner, 8) = right(session.application_name, 8) and own.run_id = open.run_id
             where session.datname = current_database() and session.application_name like 'intake-sync run worker %'))
