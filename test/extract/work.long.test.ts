@@ -1,5 +1,7 @@
-/** A worker that stops for longer than the others wait changes nothing when it resumes. */
+/** A worker that stops for longer than the others wait changes nothing when it resumes; a backfill that can claim nothing ends. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { openSession } from '../../src/warehouse/connect.ts'
+import { lockForSession, unlock } from '../../src/warehouse/locks.ts'
 import { expectedOf, storedTables } from '../e2e/support/expected.ts'
 import { openScene, type Scene } from '../e2e/support/scene.ts'
 import { type Running, startCli } from '../support/cli.ts'
@@ -71,4 +73,25 @@ it('a worker that was stopped has lost its slices and its sessions, and works on
   expect(code).toBe(0)
   // No fault of ours: the worker lost its session, and says so.
   expect(stderr).not.toContain('"code":"internal"')
+})
+
+it('a backfill that cannot claim its streams ends after half a minute, or when a signal stops it, and leaves no run', async () => {
+  const backfill = () => startCli(['backfill', '--json'], scene.env)
+  await using session = await openSession({ url: scene.url, purpose: 'test' })
+  await lockForSession(session.db, 'claims', 'claims')
+  const [waits, stopped] = [backfill(), startCli(['backfill', '--streams', 'forms'], scene.env)]
+  const first = await Promise.race([waits.ended.then(() => waits), stopped.ended.then(() => stopped)])
+  // One of them has the streams that both ask for.
+  expect((await first.ended).code).toBe(3)
+  const left = first === waits ? stopped : waits
+  const { code, stderr } = await left.ended
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/no slices can be claimed.*error: /s)])
+  const next = startCli(['backfill', '--streams', 'forms'], scene.env)
+  await next.said('no slices can be claimed')
+  next.kill('SIGTERM')
+  expect((await next.ended).code).toBe(143)
+  await unlock(session, 'claims', 'claims')
+  const running = await scene.query("select from intake_ops.runs where status = 'running'")
+  expect(running).toEqual([])
+  expect((await runCommand(['backfill'], scene.env)).code).toBe(0)
 })
