@@ -31,7 +31,7 @@ export async function openWorkSession(
   const owner = `${hostname()}:${process.pid}:${worker}`
   const planner = [`idle_in_transaction_session_timeout=${idleMs}`]
   const lockTimeoutMs = LOCK_TIMEOUT_MS
-  const purpose = isOfRun ? 'run' : 'work'
+  const purpose = isOfRun ? 'backfill' : 'work'
   const session = await openSession({ url, purpose, lockTimeoutMs, worker, planner })
   try {
     await lockForSession(session.db, 'worker', owner)

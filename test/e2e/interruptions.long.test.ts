@@ -145,7 +145,7 @@ async function endItsSession(url: string): Promise<void> {
   await query(
     url,
     `select pg_terminate_backend(pid) from pg_stat_activity
-     where datname = current_database() and application_name ~ '^intake-sync (backfill|run worker .*)$'`,
+     where datname = current_database() and application_name ~ '^intake-sync backfill( worker .*)?$'`,
   )
   await until(async () => (await sessions(url, 'backfill')) === 0)
 }

@@ -129,7 +129,7 @@ export async function readWaitingSlices(db: Kysely<Warehouse>): Promise<readonly
           and ${isExecuted(sql`open.run_id`)} and not exists (
             select from pg_stat_activity session join intake_ops.slices own
               on right(own.owner, 8) = right(session.application_name, 8) and own.run_id = open.run_id
-            where session.datname = current_database() and session.application_name like 'intake-sync run worker %'))
+            where session.datname = current_database() and session.application_name like 'intake-sync backfill worker %'))
       group by run_id, team_id
     ), run as (
       select run_id, max(moved_at) as moved_at,
