@@ -9,6 +9,11 @@ import { readPrepared } from './sessions.ts'
 
 export type TeamRows = ReadonlyMap<string, readonly string[]>
 
+export interface Relation {
+  readonly name: string
+  readonly is_view: boolean
+}
+
 /** Tables that contain rows of a team under another key than team_id. */
 const BY_ANOTHER_KEY: Readonly<Record<string, string>> = {
   'intake_raw.set_aside': `t.dead_letter_id in (select id from intake_ops.dead_letters where team_id = $1)`,
@@ -25,9 +30,16 @@ export async function tablesOfNoTeam(url: string): Promise<readonly string[]> {
   return rows.map(({ name }) => name).filter((name) => !(name in BY_ANOTHER_KEY))
 }
 
-/** Everything on one snapshot. Planning takes longer than reading, so that each statement is planned once. */
-export async function rowsOfTeam(url: string, teamId: number): Promise<TeamRows> {
-  const found = await relations(url, true)
+/**
+ * Everything on one snapshot, or only what `wanted` returns true for. Planning takes longer than reading, so that each
+ * statement is planned once.
+ */
+export async function rowsOfTeam(
+  url: string,
+  teamId: number,
+  wanted: (relation: Relation) => boolean = () => true,
+): Promise<TeamRows> {
+  const found = (await relations(url, true)).filter(wanted)
   const parts = found.map(({ name, is_view }) => {
     // An interval since some time grows on its own.
     const line = is_view ? `(to_jsonb(t) - 'lag')::text` : OF_TABLE
@@ -131,10 +143,7 @@ function without(lines: readonly string[], others: readonly string[]): readonly 
  * Tables, and views too where they have a team. Without the change feeds: which rows they show depends on every open
  * transaction of the server. The tables behind them are there.
  */
-export async function relations(
-  url: string,
-  withTeam: boolean,
-): Promise<readonly { name: string; is_view: boolean }[]> {
+export async function relations(url: string, withTeam: boolean): Promise<readonly Relation[]> {
   return await query(
     url,
     `select format('%I.%I', n.nspname, c.relname) as name, c.relkind in ('v', 'm') as is_view
