@@ -1,5 +1,5 @@
-import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -83,15 +83,6 @@ describe('README.md', () => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
     for (const [, script] of readme.matchAll(/npm run ([\w:]+)/g))
       expect(Object.keys(scripts)).toContain(script)
-  })
-
-  test('npx finds the command in the checkout, and does not rebuild a fresh build', () => {
-    const { version } = JSON.parse(read('package.json')) as { version: string }
-    const npx = () => String(execFileSync('npx', ['intake-sync', '--version'], { cwd: root, stdio: 'pipe' }))
-    expect(npx().trim()).toBe(version)
-    const built = statSync(join(root, 'dist/cli.js')).ino
-    expect(npx().trim()).toBe(version)
-    expect(statSync(join(root, 'dist/cli.js')).ino).toBe(built)
   })
 
   test('names only variables that exist', () => {
