@@ -4,6 +4,7 @@
  * Invariant: every stream of every team is locked before the first request, or nothing starts; a scheduled run leaves
  * out teams that it cannot lock.
  */
+import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import { openLimiter } from '../api/budget/limiter.ts'
@@ -118,6 +119,13 @@ export function openTeam(
       if (team.limiter === undefined) await limiter.close()
     },
   }
+}
+
+/** Equal in processes that read the team from the same address, with the same credentials and settings. */
+export function fingerprintOf(team: TeamSource): string {
+  const { name, baseUrl, apiKey, apiSecret, apiVersion, paths, bodyKeys, timezone } = team
+  const settings = [name, baseUrl, apiKey, apiSecret, apiVersion, paths, bodyKeys, timezone]
+  return createHash('sha256').update(JSON.stringify(settings)).digest('hex').slice(0, 16)
 }
 
 export interface NumberedTeam extends TeamSource {

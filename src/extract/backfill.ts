@@ -42,7 +42,7 @@ const STREAMS_OF_A_TEAM = 4
  */
 const STREAMS_AT_ONCE = 24
 const LOOK_MS = 1_000
-/** A run that can claim no slices for so long ends. */
+/** A run that can claim no slices for so long, or not see how far it is, ends. */
 const TROUBLE_MS = 30_000
 /** Loading connections of a dry run. */
 const LOADERS = 8
@@ -67,11 +67,11 @@ async function executeRun(
   const notifier = openNotifier(clock)
   const wake = () => notifier.notify()
   let failure: unknown = null
-  let canClaimAt = clock.now()
+  let wellAt = clock.now()
   const onFailed = (thrown: unknown) => {
     const error = warehouseError(thrown)
     // Others have a slice that was lost, and temporary failures are retried.
-    const mayPass = error.verdict === 'retry' && clock.now() - canClaimAt < TROUBLE_MS * 1_000
+    const mayPass = error.verdict === 'retry' && clock.now() - wellAt < TROUBLE_MS * 1_000
     if (error.code !== 'slice_lost' && !mayPass) failure ??= error
     wake()
   }
@@ -79,20 +79,18 @@ async function executeRun(
     worker.cancel(STOPPED)
     wake()
   }
-  // Without its session it has lost the lock of the run: looking at it fails.
-  control.client.on('end', wake)
+  // Without its session it has lost the lock of the run.
+  let isLost = false
+  const onEnd = () => {
+    isLost = true
+    wake()
+  }
+  control.client.on('end', onEnd)
   const sources = teams.map((team) => limited(team, options))
   const worker = openWorker({
-    ...{
-      url,
-      clock,
-      random,
-      logger,
-      onProgress,
-      teams: sources,
-      ...(version === undefined ? {} : { version }),
-    },
-    ...{ concurrency: STREAMS_AT_ONCE, runId, onFailed, onRunEnded: async () => wake() },
+    ...{ url, clock, random, logger, onProgress, teams: sources, concurrency: STREAMS_AT_ONCE },
+    ...(version === undefined ? {} : { version }),
+    ...{ runId, onFailed, onRunEnded: async () => wake() },
   })
   signal.addEventListener('abort', stop)
   if (signal.aborted) stop()
@@ -102,15 +100,20 @@ async function executeRun(
       const seen = notifier.count
       if (failure !== null) throw failure
       const canClaim = worker.trouble() === null
-      if (canClaim) canClaimAt = clock.now()
-      if (signal.aborted) await stopRun(control.db, runId, canClaim ? worker.cancel(STOPPED) : null)
-      const { isOver, open } = await look(control, runId)
-      for (const { name } of teams) {
-        if (open.includes(name) || ended.has(name)) continue
-        ended.add(name)
-        options.onTeamEnded?.(name)
+      try {
+        if (signal.aborted) await stopRun(control.db, runId, canClaim ? worker.cancel(STOPPED) : null)
+        const { isOver, open } = await look(control, runId)
+        for (const { name } of teams) {
+          if (open.includes(name) || ended.has(name)) continue
+          ended.add(name)
+          options.onTeamEnded?.(name)
+        }
+        if (isOver) return await summaryOf(control, runId)
+        if (canClaim) wellAt = clock.now()
+      } catch (error) {
+        if (isLost) throw error
+        onFailed(error)
       }
-      if (isOver) return await summaryOf(control, runId)
       await notifier.wait(seen, LOOK_MS)
     }
   } catch (error) {
@@ -119,7 +122,7 @@ async function executeRun(
     throw error
   } finally {
     signal.removeEventListener('abort', stop)
-    control.client.off('end', wake)
+    control.client.off('end', onEnd)
     await worker.close()
     for (const [at, { limiter }] of sources.entries())
       if (teams[at]!.limiter === undefined) await limiter.close()

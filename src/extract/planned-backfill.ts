@@ -23,7 +23,13 @@ import { openSession, type Session } from '../warehouse/connect.ts'
 import { tryLock } from '../warehouse/locks.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { type BackfillOptions, lockTeams, type NumberedTeam, numberTeams } from './backfill-options.ts'
+import {
+  type BackfillOptions,
+  fingerprintOf,
+  lockTeams,
+  type NumberedTeam,
+  numberTeams,
+} from './backfill-options.ts'
 import type { WindowOptions } from './reading/window.ts'
 import { runStream } from './run-stream.ts'
 import type { Work, Works } from './slices.ts'
@@ -59,7 +65,7 @@ export interface AttachedRun {
 export async function planBackfill(options: BackfillOptions): Promise<PlannedRun> {
   try {
     await using control = await openSession({ url: options.url, purpose: 'plan' })
-    const { runId, teams } = await plan(options, control, { is_detached: true })
+    const { runId, teams } = await plan(options, control, { isDetached: true })
     const names = teams.map(({ name }) => name)
     const slices = options.streams.length * teams.length
     return { runId, teams: names, slices, workers: await countWorkers(control.db) }
@@ -71,29 +77,33 @@ export async function planBackfill(options: BackfillOptions): Promise<PlannedRun
 /** For this process too: the session has the lock of the run, which says that the process lives. */
 export async function planRun(options: BackfillOptions, control: Session): Promise<AttachedRun> {
   await markInterrupted(control)
-  return await plan(options, control, {}, (db, runId) => tryLock({ db }, 'run', runId))
+  return await plan(options, control, { isDetached: false })
 }
 
 async function plan(
   options: BackfillOptions,
   control: Session,
-  more: object,
-  onStored: (db: Kysely<Warehouse>, runId: string) => Promise<unknown> = async () => {},
+  { isDetached }: { readonly isDetached: boolean },
 ): Promise<AttachedRun> {
   const { streams, allowMassDelete, window } = options
   const teams = await lockTeams(options, control, await numberTeams(options, control))
   // By streams first: no team waits for all streams of another.
-  const parts = streams.flatMap(({ name: stream }) => teams.map(({ teamId }) => ({ teamId, stream })))
+  const parts = streams.flatMap(({ name: stream }) =>
+    teams.map((team) => {
+      const { teamId } = team
+      return isDetached ? { teamId, stream } : { teamId, stream, source: fingerprintOf(team) }
+    }),
+  )
   const requested = {
     streams: streams.map(({ name }) => name),
     teams: teams.map(({ name }) => name),
     allow_mass_delete: allowMassDelete,
-    ...more,
+    ...(isDetached ? { is_detached: true } : {}),
   }
   const spec: StreamSpec = { window, allow_mass_delete: allowMassDelete }
   const runId = await control.db.transaction().execute(async (transaction) => {
     const id = await insertRun(transaction, requested, spec, parts)
-    await onStored(transaction, id)
+    if (!isDetached) await tryLock({ db: transaction }, 'run', id)
     return id
   })
   // The slices reserve the streams from now on.

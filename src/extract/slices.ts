@@ -8,7 +8,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/envelope.ts'
-import type { IntakeError } from '../core/errors.ts'
+import { IntakeError } from '../core/errors.ts'
 import { isCanceled, openCancellation, whyStopped } from '../load/cancel-run.ts'
 import { assertClaimed, type ClaimedClose, type ClaimedStream, settleClaimed } from '../load/claims.ts'
 import { release } from '../load/lost-slices.ts'
@@ -138,7 +138,7 @@ export async function executeSlice(
           const note = `${whyStopped(cancellation.signal)}; the next run continues`
           await settlePending(transaction, { runId }, 'canceled', { status: 'interrupted', note })
         } else if (endsTeam) {
-          await settlePending(transaction, { runId, teamId }, 'done', {
+          await settlePending(transaction, { runId, which: sql`team_id = ${teamId}` }, 'done', {
             status: 'failed',
             note: report.note ?? '',
           })
@@ -213,4 +213,20 @@ async function outcomeOf(url: string, runId: string, { close }: Work) {
   const { rows } = await sql<{ canceled: boolean }>`
     select canceled_by is not null as canceled from intake_ops.runs where run_id = ${runId}`.execute(db)
   return rows[0]?.canceled === true ? { ...outcome, status: 'interrupted' as const } : outcome
+}
+
+/** A statement of a worker that takes longer has lost the warehouse. */
+const LIMIT_MS = 10_000
+const SLOW = 'the warehouse did not answer in time'
+
+export async function withinLimit<Result>(work: Promise<Result>, onLate: () => void): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      onLate()
+      const hint = 'look at its load and its locks (pg_stat_activity)'
+      reject(new IntakeError(SLOW, { code: 'warehouse_slow', verdict: 'retry', hint }))
+    }, LIMIT_MS)
+  })
+  return await Promise.race([work, late]).finally(() => clearTimeout(timer))
 }

@@ -20,9 +20,9 @@ import { ALL_STREAMS } from '../streams/catalogue.ts'
 import { openBoundedQueries } from '../warehouse/bounded-queries.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
-import type { TeamSource } from './backfill-options.ts'
+import { fingerprintOf, type TeamSource } from './backfill-options.ts'
 import { BACKFILLS } from './planned-backfill.ts'
-import { closeRun, type ExecuteOptions, executeSlice, type Turn, type Works } from './slices.ts'
+import { closeRun, type ExecuteOptions, executeSlice, type Turn, type Works, withinLimit } from './slices.ts'
 
 export interface WorkOptions extends ExecuteOptions {
   /** Teams whose slices it can execute; several clients of a team may share its `limiter`. */
@@ -50,8 +50,6 @@ export interface Worker extends AsyncDisposable {
 /** Slices at once of a worker, by default: two teams at their full speed. */
 export const SLICES_AT_ONCE = 8
 const EVERY_MS = 1_000
-/** A statement that takes longer has lost the warehouse. */
-const LIMIT_MS = 10_000
 /** Microseconds between two rounds after which Postgres, or this process, has stood still: others had no chance either. */
 const KEPT_WAITING = 4_000_000
 /** Loading connections: more batches than cores only wait for each other. */
@@ -73,13 +71,12 @@ interface Life {
 export function openWorker(options: WorkOptions): Worker {
   const { url, clock, logger, runId = null, concurrency = SLICES_AT_ONCE } = options
   const notifier = openNotifier(clock)
-  const onRetry = (code: string, attempt: number) =>
-    logger.warn({ code, attempt }, 'loading again after a temporary failure')
   const bounded = openBoundedQueries(url, 1)
-  const names = options.teams.map(({ name }) => name)
-  const streams = ALL_STREAMS.map(({ name }) => name)
   const works = { ...BACKFILLS, ...options.works }
-  const kinds = Object.keys(works)
+  const claiming = {
+    ...{ kinds: Object.keys(works), streams: ALL_STREAMS.map(({ name }) => name), runId },
+    ...{ teams: options.teams.map(({ name }) => name), sources: options.teams.map(fingerprintOf) },
+  }
   let isClosing = false
   let canceled: Error | null = null
   let life: Life | null = null
@@ -120,8 +117,7 @@ export function openWorker(options: WorkOptions): Worker {
       roundAt = clock.now()
       const most = concurrency - inHand.size
       if (isClosing || most <= 0) return
-      for (const claimed of await claimSlices(db, { owner, teams: names, streams, kinds, most, runId }))
-        begin(current, claimed)
+      for (const claimed of await claimSlices(db, { ...claiming, owner, most })) begin(current, claimed)
     })
   }
 
@@ -179,7 +175,10 @@ export function openWorker(options: WorkOptions): Worker {
       session,
       owner,
       worker,
-      loaders: openLoaders({ url, clock, total: LOADERS, worker, onRetry }),
+      loaders: openLoaders({
+        ...{ url, clock, total: LOADERS, worker },
+        onRetry: (code, attempt) => logger.warn({ code, attempt }, 'loading again after a temporary failure'),
+      }),
       inHand: new Map(),
       isOver: false,
       turn: (work) =>
@@ -218,9 +217,11 @@ export function openWorker(options: WorkOptions): Worker {
       return busy.size
     },
     cancel(reason) {
-      canceled ??= new Canceled(reason)
-      for (const stop of life?.inHand.values() ?? []) stop.abort(canceled)
-      notifier.notify()
+      if (canceled === null) {
+        canceled = new Canceled(reason)
+        for (const stop of life?.inHand.values() ?? []) stop.abort(canceled)
+        notifier.notify()
+      }
       return life?.owner ?? ''
     },
     close,
@@ -234,17 +235,4 @@ function lostSession(): IntakeError {
     verdict: 'retry',
     hint: 'nothing to do: another worker continues',
   })
-}
-
-async function withinLimit<Result>(work: Promise<Result>, onLate: () => void): Promise<Result> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      onLate()
-      const hint = 'look at its load and its locks (pg_stat_activity)'
-      const slow = { code: 'warehouse_slow', verdict: 'retry', hint } as const
-      reject(new IntakeError('the warehouse did not answer in time', slow))
-    }, LIMIT_MS)
-  })
-  return await Promise.race([work, late]).finally(() => clearTimeout(timer))
 }

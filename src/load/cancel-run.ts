@@ -13,9 +13,10 @@ import { openSession, type Session } from '../warehouse/connect.ts'
 import { tryLock, unlock } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { hasSlices } from './claims.ts'
-import { releaseLost } from './lost-slices.ts'
-import { CANCELED, requestEnd, settlePending, storeEnd } from './slice.ts'
+import { cancelSlices, releaseLost } from './lost-slices.ts'
+import { settlePending, storeEnd } from './slice.ts'
 
+const CHANNEL = 'intake_canceled_runs'
 const LIMIT_MS = 5_000
 const POLL_MS = 100
 /** Between two looks at whether the run was canceled, while the warehouse cannot say. */
@@ -74,10 +75,10 @@ export async function openCancellation(
       })
   }
   const onNotification = ({ channel, payload }: { channel: string; payload?: string | undefined }) => {
-    if (channel === CANCELED && payload === runId) look()
+    if (channel === CHANNEL && payload === runId) look()
   }
   client.on('notification', onNotification)
-  await client.query(`listen ${CANCELED}`)
+  await client.query(`listen ${CHANNEL}`)
   // Somebody may have canceled the run before it listened.
   await endIfCanceled(db)
   return {
@@ -104,14 +105,17 @@ export async function cancelRun(
   runId: number,
 ): Promise<CanceledRun> {
   await using session = await openSession({ url, purpose: 'cancel a run' })
-  const isRunning = await requestEnd(session.db, String(runId))
+  const { numAffectedRows } = await sql`
+    update intake_ops.runs set canceled_by = coalesce(canceled_by, session_user)
+    where run_id = ${runId} and status = 'running'`.execute(session.db)
+  await sql`select pg_notify(${CHANNEL}, ${String(runId)})`.execute(session.db)
   const until = clock.now() + forMs * 1_000
   for (;;) {
     const status = await statusOf(session, runId)
     if (status === 'running' && (await hasSlices(session.db, String(runId)))) {
       await closeCanceled(session.db, String(runId), await noteOf(session, runId))
     }
-    if (status !== 'running' || clock.now() >= until) return { status, canceled: isRunning }
+    if (status !== 'running' || clock.now() >= until) return { status, canceled: numAffectedRows === 1n }
     await clock.sleep(POLL_MS)
   }
 }
@@ -149,23 +153,14 @@ async function closeCanceled(db: Kysely<Warehouse>, runId: string, note: string)
 }
 
 /**
- * Ends a run whose process a signal stops: settles what is pending, and has workers other than `owner` end what they execute.
- * Without an owner, closes the run if no worker executes it.
+ * Ends a run whose process a signal stops: settles every stream that `owner` does not execute, also those that other workers
+ * have. Without an owner, closes the run too.
  */
 export async function stopRun(db: Kysely<Warehouse>, runId: string, owner: string | null): Promise<void> {
   const note = `${STOPPED}; the next run continues`
+  const isOthers = sql<boolean>`owner is distinct from ${owner}`
+  await cancelSlices(db, runId, isOthers, note)
   if (owner === null) await closeCanceled(db, runId, note)
-  else
-    await db
-      .transaction()
-      .execute((transaction) =>
-        settlePending(transaction, { runId }, 'canceled', { status: 'interrupted', note }),
-      )
-  const { rows } = await sql`
-    select from intake_ops.slices slice join intake_ops.runs run using (run_id)
-    where run_id = ${runId} and team_id is not null and state = 'claimed' and owner is distinct from ${owner}
-      and canceled_by is null limit 1`.execute(db)
-  if (rows.length > 0) await requestEnd(db, runId)
 }
 
 /** As stored; of a run whose process is gone, what the next run stores. */

@@ -19,13 +19,11 @@ const LOCK_TIMEOUT_MS = 3_000
 /** … and is ended when the worker stops in the middle of a claim, for which the others wait. */
 const IDLE_MS = 8_000
 
-/**
- * The session on which a worker claims and settles, with the lock that is its sign of life. `worker` has eight digits.
- * `isOfRun`: it executes slices of one run only, and does not count as a worker.
- */
+/** The session on which a worker claims and settles, with the lock that is its sign of life. `worker` has eight digits. */
 export async function openWorkSession(
   url: string,
   worker: string,
+  // One that is of a run claims nothing else, and does not count as a worker.
   { idleMs = IDLE_MS, isOfRun = false }: { readonly idleMs?: number; readonly isOfRun?: boolean } = {},
 ) {
   const owner = `${hostname()}:${process.pid}:${worker}`
@@ -109,8 +107,10 @@ export interface Claiming {
   readonly streams: readonly StreamName[]
   /** Kinds of specs that it knows; default: those of a backfill. */
   readonly kinds?: readonly string[]
-  /** Only slices of this run; default: of every run. */
+  /** Only slices of this run, whatever is claimed of others; default: of every run. */
   readonly runId?: string | null
+  /** Of slices that name a source, those that name one of these. */
+  readonly sources?: readonly string[]
   readonly most: number
 }
 
@@ -136,14 +136,15 @@ interface ClaimedRow {
  */
 export async function claimSlices(
   db: Kysely<Warehouse>,
-  { owner, teams, streams, kinds = OF_BACKFILLS, runId = null, most }: Claiming,
+  { owner, teams, streams, kinds = OF_BACKFILLS, runId = null, sources = [], most }: Claiming,
 ): Promise<readonly ClaimedSlice[]> {
   // Whoever has nothing to claim delays nobody.
   const pending = await sql`select from intake_ops.slices where state = 'pending' limit 1`.execute(db)
   if (pending.rows.length === 0) return []
   const isOpen = sql`(slice.state = 'pending' and (slice.spec ->> 'version')::int <= ${SPEC_VERSION}
     and slice.spec ->> 'kind' = any (${kinds}::text[])
-    and (${runId}::bigint is null or slice.run_id = ${runId}::bigint))`
+    and (${runId}::bigint is null or slice.run_id = ${runId}::bigint)
+    and (slice.spec ->> 'source' is null or slice.spec ->> 'source' = any (${sources}::text[])))`
   const canClaim = sql`${isOpen} and slice.stream = any (${streams}::text[])`
   const { rows } = await db.transaction().execute(async (transaction) => {
     await lockAlone(transaction, 'claims', 'claims')
@@ -159,7 +160,8 @@ export async function claimSlices(
           select team.team_id, coalesce(busy.claimed, 0) as claimed, (
             select max(past.claimed_at) from intake_ops.slices past where past.team_id = team.team_id) as claimed_before
           from intake.teams team left join (
-            select team_id, count(*) as claimed from intake_ops.slices where state = 'claimed' group by team_id
+            select team_id, count(*) as claimed from intake_ops.slices
+            where state = 'claimed' and (${runId}::bigint is null or run_id = ${runId}::bigint) group by team_id
           ) as busy using (team_id)
           where team.name = any (${teams}::text[]) and coalesce(busy.claimed, 0) < ${CLAIMED_PER_TEAM}
             and exists (select from intake_ops.slices slice where slice.team_id = team.team_id and ${canClaim})

@@ -2,15 +2,16 @@
  * Takes slices away from their workers, so that others continue; and ends runs whose process ended.
  *
  * Invariant: the epochs of the slice and of its checkpoint are raised, so that the worker that had it can neither load a
- * batch nor settle. A run whose process lives, or that was planned for workers, is never ended.
+ * batch nor settle. A run whose process lives, or that was planned for workers, is never ended for another.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { systemClock } from '../core/clock.ts'
+import type { StreamName } from '../core/envelope.ts'
 import type { Session } from '../warehouse/connect.ts'
-import { isLocked, tryLock, unlock } from '../warehouse/locks.ts'
+import { isLocked } from '../warehouse/locks.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
-import { type ClaimedSlice, hasSlices, isOurs } from './claims.ts'
-import { requestEnd, wakeWorkers } from './slice.ts'
+import { type ClaimedSlice, goesOn, hasSlices, isOurs } from './claims.ts'
+import { settlePending, wakeWorkers } from './slice.ts'
 
 /** A worker that did not say for so long that it executes its slices has lost them, although it holds its lock. */
 const SILENT_SECONDS = 14
@@ -77,57 +78,83 @@ async function takeAway(
   return rows.length
 }
 
-/** Workers end the batches that they are loading; those that do not answer are ended after fourteen seconds. */
-const END_MS = 20_000
+/**
+ * Cancels the streams of a run that are `which`, also those that workers execute, which store nothing more of them. False if
+ * a worker is just committing a batch of one.
+ */
+export async function cancelSlices(
+  db: Kysely<Warehouse>,
+  runId: string,
+  which: RawBuilder<boolean>,
+  note: string,
+): Promise<boolean> {
+  const chosen = sql<boolean>`(run_id = ${runId} and team_id is not null and ${which})`
+  return await db.transaction().execute(async (transaction) => {
+    await takeAway(transaction, sql`${chosen} and state = 'claimed'`, 0)
+    await settlePending(transaction, { runId, which }, 'canceled', { status: 'interrupted', note })
+    const open = sql`select from intake_ops.slices where ${chosen} and state in ('pending', 'claimed') limit 1`
+    return (await open.execute(transaction)).rows.length === 0
+  })
+}
+
+/** A batch is committed in less. */
+const END_MS = 10_000
 const POLL_MS = 100
-/** From then on a worker that is silent had its chance to answer, also if Postgres had stood still. */
-const CHANCE_MS = 2_000
+
+/** A stream that the slice of a run reserves. */
+export interface ReservedStream {
+  readonly runId: string
+  readonly teamId: number
+  readonly stream: StreamName
+}
 
 /**
- * Whether the process of the run ended, and so the run may be ended for another. `replaces`: also while workers execute it,
- * because the other one reads the same.
+ * Frees a stream for another run, if the process of its run ended: at once where no worker executes the slice; otherwise only
+ * for a run that `replaces` it, because it reads the same. False if the stream is not free.
  */
-export async function isAbandoned(db: Kysely<Warehouse>, runId: string, replaces: boolean): Promise<boolean> {
+export async function freeAbandoned(
+  session: Session,
+  { runId, teamId, stream }: ReservedStream,
+  replaces: boolean,
+): Promise<boolean> {
+  const { db } = session
+  await releaseLost(db, false)
+  if (!(await isAbandoned(db, { runId, teamId, stream }, replaces))) return false
+  // No worker continues it.
+  if (!(await goesOn(db, runId))) return await closeAbandoned(db, runId)
+  const which = sql<boolean>`(team_id = ${teamId} and stream = ${stream})`
+  for (const until = systemClock.now() + END_MS * 1_000; systemClock.now() < until; ) {
+    if (await cancelSlices(db, runId, which, 'another run reads it')) return true
+    await systemClock.sleep(POLL_MS)
+  }
+  return false
+}
+
+/** Whether `freeAbandoned` may free the stream. */
+export async function isAbandoned(
+  db: Kysely<Warehouse>,
+  { runId, teamId, stream }: ReservedStream,
+  replaces: boolean,
+): Promise<boolean> {
   const { rows } = await sql`
     select from intake_ops.runs where run_id = ${runId} and options -> 'is_detached' is null
       and not ${isLocked('run', sql<string>`run_id::text`)} and (${replaces} or not exists (
-        select from intake_ops.slices slice where slice.run_id = runs.run_id and state = 'claimed'))`.execute(
-    db,
-  )
+        select from intake_ops.slices slice
+        where slice.run_id = runs.run_id and slice.team_id = ${teamId} and slice.stream = ${stream}
+          and slice.state = 'claimed' and ${isLocked('worker', sql<string>`slice.owner`)}))`.execute(db)
   return rows.length > 0
-}
-
-/** Frees the streams of an abandoned run: workers that execute slices of it end them. False if one does not in time. */
-export async function endAbandoned(session: Session, runId: string): Promise<boolean> {
-  const { db } = session
-  // Nobody else ends it, or finds it abandoned, meanwhile.
-  if (!(await tryLock(session, 'run', runId))) return false
-  const begun = systemClock.now()
-  const passed = () => (systemClock.now() - begun) / 1_000
-  try {
-    if (await closeAbandoned(db, runId)) return true
-    await requestEnd(db, runId)
-    while (passed() < END_MS) {
-      await systemClock.sleep(POLL_MS)
-      if (await closeAbandoned(db, runId, KILLED, passed() > CHANCE_MS)) return true
-    }
-    return false
-  } finally {
-    await unlock(session, 'run', runId)
-  }
 }
 
 /** Nobody knows when the process ended, so the run has no time of its end. */
 const KILLED = { status: 'interrupted', error: 'the process ended before the run was complete' }
 
-/** Ends a run that no process executes. False while workers execute streams of it. `judgeSilence`: see `releaseLost`. */
+/** Ends a run that no process executes. False while workers execute streams of it. */
 export async function closeAbandoned(
   db: Kysely<Warehouse>,
   runId: string,
   end: { readonly status: string; readonly error: string } = KILLED,
-  judgeSilence = false,
 ): Promise<boolean> {
-  await releaseLost(db, judgeSilence)
+  await releaseLost(db, false)
   return await db.transaction().execute(async (transaction) => {
     await sql`select from intake_ops.runs where run_id = ${runId} for update`.execute(transaction)
     await sql`

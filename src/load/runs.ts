@@ -16,8 +16,14 @@ import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { openCancellation } from './cancel-run.ts'
 import { goesOn } from './claims.ts'
-import { closeAbandoned, endAbandoned, isAbandoned } from './lost-slices.ts'
-import { plannedRunOf, type RunKind, requestEnd } from './slice.ts'
+import {
+  cancelSlices,
+  closeAbandoned,
+  freeAbandoned,
+  isAbandoned,
+  type ReservedStream,
+} from './lost-slices.ts'
+import { plannedRunOf, type RunKind } from './slice.ts'
 
 export type RunStatus = 'succeeded' | 'failed' | 'needs_attention' | 'interrupted'
 
@@ -114,7 +120,7 @@ export async function storeFailure(
     const end = { status, error: hint === undefined ? message : `${message} — ${hint}` }
     // Postgres may not have noticed yet that the sessions of this process have ended.
     for (let tries = 0; tries < TRIES && !(await closeAbandoned(db, runId, end)); tries++) {
-      if (tries === 0) await requestEnd(db, runId)
+      await cancelSlices(db, runId, sql`true`, end.error)
       await systemClock.sleep(PAUSE_MS)
     }
   } catch {
@@ -157,8 +163,8 @@ export async function markInterrupted(session: Session): Promise<void> {
 
 /**
  * Locks streams of teams: either all of them, or none, with an error that names the streams that another run has locked, or
- * has planned slices of. A run whose process ended is ended first; while workers execute it, only if the new one
- * `replaces` it. Locks last until they are released, at most as long as the session.
+ * has planned slices of. Streams of a run whose process ended are taken from it: those that workers execute only if the new
+ * run `replaces` it. Locks last until they are released, at most as long as the session.
  */
 export async function lockStreams(
   session: Session,
@@ -167,45 +173,45 @@ export async function lockStreams(
   { replaces = false }: { readonly replaces?: boolean } = {},
 ): Promise<void> {
   const taken: string[] = []
-  const refused: {
-    readonly what: string
-    readonly planned: string | null
-    readonly holder: string | null
-  }[] = []
+  const reserved: ReservedStream[] = []
+  const refused: string[] = []
+  let holder: string | null = null
   for (const team of teams) {
     for (const stream of streams) {
       const key = keyOf(team, stream)
       const what = `${stream.name} of ${team.name}`
-      if (await tryLock(session, 'stream', key)) {
-        taken.push(key)
-        // Whoever plans a run has the lock until its slices are stored.
-        const planned = await plannedRunOf(session.db, team.teamId, stream.name)
-        if (planned !== null) refused.push({ what, planned, holder: `intake-sync runs cancel ${planned}` })
-      } else refused.push({ what, planned: null, holder: await lockHolders(session.db, 'stream', key) })
+      if (!(await tryLock(session, 'stream', key))) {
+        refused.push(what)
+        holder ??= await lockHolders(session.db, 'stream', key)
+        continue
+      }
+      taken.push(key)
+      // Whoever plans a run has the lock until its slices are stored.
+      const runId = await plannedRunOf(session.db, team.teamId, stream.name)
+      if (runId === null) continue
+      const place = { runId, teamId: team.teamId, stream: stream.name }
+      if (await isAbandoned(session.db, place, replaces)) reserved.push(place)
+      else {
+        refused.push(what)
+        holder ??= `intake-sync runs cancel ${runId}`
+      }
     }
   }
-  if (await areEnded(session, new Set(refused.map(({ planned }) => planned)), replaces)) return
+  if (refused.length === 0) {
+    for (const place of reserved) {
+      // A worker may have claimed it since.
+      if (await freeAbandoned(session, place, replaces)) continue
+      refused.push(`${place.stream} of ${teams.find(({ teamId }) => teamId === place.teamId)!.name}`)
+      holder ??= `intake-sync runs cancel ${place.runId}`
+    }
+    if (refused.length === 0) return
+  }
   for (const key of taken) await unlock(session, 'stream', key)
-  const holder = refused.find((each) => each.holder !== null)?.holder
-  throw new IntakeError(
-    `another run holds ${refused.map(({ what }) => what).join(', ')}; nothing was started`,
-    {
-      code: 'held_by_another_run',
-      verdict: 'stop',
-      hint: `wait for the other run to end, or stop it${holder === undefined ? '' : `: ${holder}`}`,
-    },
-  )
-}
-
-/** Ends the runs, if all of them are abandoned; otherwise none. Null stands for one that has no slices. */
-async function areEnded(
-  session: Session,
-  runs: ReadonlySet<string | null>,
-  replaces: boolean,
-): Promise<boolean> {
-  for (const run of runs) if (run === null || !(await isAbandoned(session.db, run, replaces))) return false
-  for (const run of runs) if (!(await endAbandoned(session, run!))) return false
-  return true
+  throw new IntakeError(`another run holds ${refused.join(', ')}; nothing was started`, {
+    code: 'held_by_another_run',
+    verdict: 'stop',
+    hint: `wait for the other run to end, or stop it${holder === null ? '' : `: ${holder}`}`,
+  })
 }
 
 /** Releases the locks of a team before the session ends. */

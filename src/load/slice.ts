@@ -9,7 +9,7 @@
  * slice. So a worker that was paused while another took over changes nothing when it resumes. An unfinished row reserves
  * its stream as a lock does: no other run of the stream begins (`lockStreams`). A planned run ends once.
  */
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../core/envelope.ts'
 import { IntakeError } from '../core/errors.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
@@ -131,12 +131,19 @@ export interface Planning {
   readonly reserves: boolean
 }
 
+export interface PlannedPart {
+  readonly teamId: number
+  readonly stream: StreamName
+  /** Only workers that have the same source execute it; default: all that know the team. */
+  readonly source?: string
+}
+
 /** A run with a slice for each team and stream, and one that closes it; within the current transaction. */
 export async function insertRun(
   db: Kysely<Warehouse>,
   options: object,
   spec: object,
-  parts: readonly { readonly teamId: number; readonly stream: StreamName }[],
+  parts: readonly PlannedPart[],
   { kind, reserves }: Planning = { kind: 'backfill', reserves: true },
 ): Promise<string> {
   const [each, closing] =
@@ -156,27 +163,16 @@ export async function insertRun(
     .executeTakeFirstOrThrow()
   await sql`
     insert into intake_ops.slices (run_id, team_id, stream, reserves, spec)
-    select ${runId}, part.team_id, part.stream, ${reserves}, ${JSON.stringify({ ...each, ...spec })}::jsonb
-    from unnest(${parts.map(({ teamId }) => teamId)}::smallint[], ${parts.map(({ stream }) => stream)}::text[])
-      with ordinality as part (team_id, stream, place)
+    select ${runId}, part.team_id, part.stream, ${reserves},
+      ${JSON.stringify({ ...each, ...spec })}::jsonb || jsonb_strip_nulls(jsonb_build_object('source', part.source))
+    from unnest(${parts.map(({ teamId }) => teamId)}::smallint[], ${parts.map(({ stream }) => stream)}::text[],
+      ${parts.map(({ source = null }) => source)}::text[]) with ordinality as part (team_id, stream, source, place)
     order by part.place`.execute(db)
   await sql`
     insert into intake_ops.slices (run_id, stream, spec)
     values (${runId}, '', ${JSON.stringify(closing)}::jsonb)`.execute(db)
   await wakeWorkers(db)
   return runId
-}
-
-/** Names a run that is to end. */
-export const CANCELED = 'intake_canceled_runs'
-
-/** The processes that execute the run end it as soon as they can. False for a run that has ended. */
-export async function requestEnd(db: Kysely<Warehouse>, runId: string): Promise<boolean> {
-  const { numAffectedRows } = await sql`
-    update intake_ops.runs set canceled_by = coalesce(canceled_by, session_user)
-    where run_id = ${runId} and status = 'running'`.execute(db)
-  await sql`select pg_notify(${CANCELED}, ${runId})`.execute(db)
-  return numAffectedRows === 1n
 }
 
 export async function wakeWorkers(db: Kysely<Warehouse>): Promise<void> {
@@ -197,10 +193,10 @@ export async function plannedRunOf(
   return rows[0]?.run_id ?? null
 }
 
-/** Settles the slices that no worker has begun, of one team or of all, with a report without figures; within the transaction. */
+/** Settles the slices that no worker has begun, all or those `which` chooses, with a report without figures; within the transaction. */
 export async function settlePending(
   db: Kysely<Warehouse>,
-  { runId, teamId = null }: { readonly runId: string; readonly teamId?: number | null },
+  { runId, which = sql<boolean>`true` }: { readonly runId: string; readonly which?: RawBuilder<boolean> },
   state: 'done' | 'canceled',
   { status, note }: { readonly status: 'failed' | 'interrupted'; readonly note: string },
 ): Promise<void> {
@@ -208,7 +204,7 @@ export async function settlePending(
     with pending as (
       select slice_id from intake_ops.slices
       where run_id = ${runId} and state = 'pending' and team_id is not null
-        and (${teamId}::smallint is null or team_id = ${teamId}::smallint)
+        and ${which}
       order by slice_id for update skip locked
     ), settled as (
       update intake_ops.slices slice

@@ -85,14 +85,16 @@ async function requireNoRun(db: Kysely<Warehouse>, name: string): Promise<void> 
     where status = 'running' and options -> 'teams' @> to_jsonb(array[${name}::text])
       and (${isLocked('run', sql<string>`run_id::text`)} or ${isExecuted(sql`runs.run_id`)})
     limit 1`.execute(db)
-  if (rows[0] !== undefined) throw runInProgress(`run ${rows[0].run_id} of team ${name} is in progress`)
+  if (rows[0] === undefined) return
+  const { run_id: run } = rows[0]
+  throw runInProgress(`run ${run} of team ${name} is in progress`, `: intake-sync runs cancel ${run}`)
 }
 
-function runInProgress(message: string): IntakeError {
+function runInProgress(message: string, how = ''): IntakeError {
   return new IntakeError(`${message}; nothing was started`, {
     code: 'held_by_another_run',
     verdict: 'stop',
-    hint: 'wait for it to end, or stop it',
+    hint: `wait for it to end, or stop it${how}`,
   })
 }
 

@@ -3,7 +3,7 @@
  * them while the process may not claim any.
  */
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
-import { claimSlices, openWorkSession, settleClaimed } from '../../src/load/claims.ts'
+import { beat, claimSlices, openWorkSession, settleClaimed } from '../../src/load/claims.ts'
 import { recordStream } from '../../src/load/runs.ts'
 import { NOTHING } from '../../src/load/slice.ts'
 import { lockForSession, unlock } from '../../src/warehouse/locks.ts'
@@ -50,6 +50,14 @@ async function newest(): Promise<number> {
   return (await runs())[0]?.id ?? 0
 }
 
+const sourceOf = async (before: number) => {
+  const [row] = await scene.query<{ source: string }>(
+    "select spec ->> 'source' as source from intake_ops.slices where run_id > $1 and team_id is not null",
+    [before],
+  )
+  return row!.source
+}
+
 /** Starts a backfill; a worker of this test has its first slice before the process has any. */
 async function shared(...words: string[]) {
   const { session, owner } = await openWorkSession(scene.url, 'abcdef02')
@@ -58,7 +66,9 @@ async function shared(...words: string[]) {
   const backfill = start('backfill', '--json', ...words)
   await expect.poll(newest).toBeGreaterThan(before)
   const claiming = { owner, teams: ['default'], streams: ['patients'], most: 1 } as const
-  const claimed = await claimSlices(session.db, claiming)
+  // Its settings of the service are others.
+  expect(await claimSlices(session.db, { ...claiming, sources: ['another'] })).toEqual([])
+  const claimed = await claimSlices(session.db, { ...claiming, sources: [await sourceOf(before)] })
   await unlock(session, 'claims', 'claims')
   expect(claimed).toHaveLength(1)
   const slice = claimed[0]!
@@ -99,14 +109,15 @@ it('a backfill that a signal stops ends what workers read of it too, and says so
   const { session, slice, backfill, run } = await shared('--streams', 'patients,forms')
   await expect.poll(() => states(run)).toContainEqual(['forms', 'done'])
   backfill.kill('SIGTERM')
-  await expect.poll(async () => (await runs())[0]!.by).not.toBeNull()
-  const report = { ...NOTHING, status: 'interrupted', note: 'canceled' } as const
-  await session.db.transaction().execute((db) => settleClaimed(db, slice, 'canceled', report))
-  await session.close()
   const { code, stdout } = await backfill.ended
   expect(code).toBe(143)
+  expect(await beat(session.db, slice.owner, [slice.sliceId])).toEqual(new Set())
+  await session.close()
   expect(JSON.parse(stdout)).toMatchObject({ run_id: run, status: 'interrupted' })
-  expect((await runs())[0]).toMatchObject({ id: run, status: 'interrupted' })
+  expect((await runs())[0]).toMatchObject({
+    ...{ id: run, status: 'interrupted', by: null },
+    error: 'default/patients: stopped by a signal; the next run continues',
+  })
   expect((await runCommand(['backfill'], scene.env)).code).toBe(0)
   await expectWorld()
 })
@@ -159,8 +170,12 @@ it('workers finish a backfill whose process was killed; without any, the next ru
   expect([replay.code, replay.stderr]).toEqual([3, expect.stringContaining(`runs cancel ${replaced}`)])
   expect((await runs())[0]).toMatchObject({ id: replaced, status: 'running', by: null })
   scene.emulator.control.setFaults('')
-  expect((await runCommand(['backfill', '--full'], scene.env)).code).toBe(0)
-  expect((await runs()).find(({ id }) => id === replaced)!.status).toBe('interrupted')
+  expect((await runCommand(['backfill', '--full', '--streams', 'patients'], scene.env)).code).toBe(0)
+  await expect
+    .poll(async () => (await runs()).find(({ id }) => id === replaced))
+    .toMatchObject({ status: 'interrupted', error: 'default/patients: another run reads it', by: null })
+  // The worker has finished the others.
+  expect((await states(replaced)).filter(([, state]) => state !== 'done')).toEqual([['patients', 'canceled']])
   worker.kill('SIGTERM')
   expect((await worker.ended).code).toBe(0)
   await expectWorld()

@@ -152,6 +152,28 @@ describe('a claim', () => {
     expect((await claim(one, 5)).map(nameOf)).toEqual(['close'])
   })
 
+  it('for one run counts what is claimed of it, so that other work of the team does not delay it', async () => {
+    await plan(4)
+    expect(await claim(two, 4)).toHaveLength(4)
+    const part = { teamId: ids[0]!, stream: streams[4]! }
+    const runId = await one.db.transaction().execute((db) => insertRun(db, {}, spec, [part]))
+    expect(await claim(two, 4)).toEqual([])
+    const own = await claimSlices(one.db, { owner: 'host:1:aaaaaaaa', teams, streams, most: 4, runId })
+    expect(own).toMatchObject([{ runId, stream: streams[4] }])
+  })
+
+  it('leaves slices of another source alone: other credentials, or another address', async () => {
+    const parts = ['here', 'there'].map((source, at) => {
+      return { teamId: ids[0]!, stream: streams[at]!, source }
+    })
+    await one.db.transaction().execute((db) => insertRun(db, {}, spec, parts))
+    expect(await claim(one, 4)).toEqual([])
+    const claiming = { owner: 'host:1:aaaaaaaa', teams, streams, most: 4 }
+    expect(await claimSlices(one.db, { ...claiming, sources: ['here'] })).toMatchObject([
+      { stream: streams[0] },
+    ])
+  })
+
   it('leaves slices of a kind that the worker does not know alone, with the end of their run', async () => {
     await plan(1)
     const comparing = { kind: 'verify', reserves: true } as const

@@ -37,7 +37,7 @@ export interface Run {
   /** For a run in progress, the time so far; null for a run that was killed. */
   readonly seconds: number | null
   readonly error: string | null
-  /** The login that requested its end: by canceling it, by a signal or by replacing it; null for none. */
+  /** The login that canceled it; null for a run that nobody canceled. */
   readonly canceled_by: string | null
   readonly options: unknown
   readonly streams: readonly RunStream[]
