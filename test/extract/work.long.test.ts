@@ -1,5 +1,5 @@
 /** A worker that stops for longer than the others wait changes nothing when it resumes; a backfill that can claim nothing ends. */
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { lockForSession, unlock } from '../../src/warehouse/locks.ts'
 import { expectedOf, storedTables } from '../e2e/support/expected.ts'
@@ -14,11 +14,12 @@ beforeAll(async () => {
   scene = await openScene()
 })
 
-afterAll(async () => {
+afterEach(async () => {
   for (const worker of working) worker.kill('SIGKILL')
-  await Promise.all(working.map(({ ended }) => ended))
-  await scene[Symbol.asyncDispose]()
+  await Promise.all(working.splice(0).map(({ ended }) => ended))
 })
+
+afterAll(() => scene[Symbol.asyncDispose]())
 
 async function startWorker(): Promise<Running> {
   const worker = startCli(['work'], { ...scene.env, INTAKE_ADMIN_PORT: '0' })
