@@ -43,9 +43,32 @@ test('the last scheduled time that is after one time and not after another', () 
   expect(last(at(1, 0, 0), at(3, 5, 31))).toEqual(at(3, 5, 30))
   expect(last(at(1, 0, 0), at(3, 5, 30))).toEqual(at(3, 5, 30))
   expect(last(at(1, 0, 0), at(3, 1, 44))).toEqual(at(3, 1, 30))
+  expect(last(at(1, 0, 0), at(3, 1, 59))).toEqual(at(3, 1, 45))
   expect(last(at(1, 0, 0), at(3, 0, 59))).toEqual(at(1, 5, 45))
   expect(last(at(1, 5, 45), at(3, 0, 59))).toBe(null)
   expect(last(at(1, 5, 44), at(2, 23, 59))).toEqual(at(1, 5, 45))
   expect(last(at(3, 5, 30), at(1, 5, 30))).toBe(null)
   expect(last(new Date(2024, 5, 1), at(2, 12, 0))).toEqual(at(1, 5, 45))
+})
+
+test('a scheduled time is one of the zone of the process, and one that its clocks leave out is not due', () => {
+  const zone = process.env.TZ
+  process.env.TZ = 'Europe/Berlin'
+  try {
+    const last = (hours: number[], after: string, upTo: string) =>
+      lastTimeOf(
+        { hours, minutes: [30], matches: () => true },
+        new Date(after),
+        new Date(upTo),
+      )?.toISOString()
+    expect(last([2], '2026-06-01T00:00Z', '2026-06-01T12:00Z')).toBe('2026-06-01T00:30:00.000Z')
+    // On 29 March 2026 two o'clock is followed by three o'clock in summer time, at 01:00 UTC.
+    expect(last([2], '2026-03-28T02:00Z', '2026-03-29T12:00Z')).toBeUndefined()
+    expect(last([2], '2026-03-28T00:00Z', '2026-03-29T12:00Z')).toBe('2026-03-28T01:30:00.000Z')
+    expect(last([1, 2], '2026-03-28T12:00Z', '2026-03-29T12:00Z')).toBe('2026-03-29T00:30:00.000Z')
+    expect(last([2, 3], '2026-03-28T12:00Z', '2026-03-29T12:00Z')).toBe('2026-03-29T01:30:00.000Z')
+  } finally {
+    if (zone === undefined) delete process.env.TZ
+    else process.env.TZ = zone
+  }
 })

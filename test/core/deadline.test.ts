@@ -34,6 +34,16 @@ test('aborts with any of the others, also with an earlier one, and with its reas
   expect([deadline.isOver(), deadline.signal.reason]).toEqual([false, 'enough'])
   using after = deadlineIn(LONG_MS, [other.signal])
   expect(after.signal.reason).toBe('enough')
+  expect(getEventListeners(other.signal, 'abort')).toEqual([])
+})
+
+test('is not over if another signal aborted before its time', async () => {
+  const outer = new AbortController()
+  using deadline = deadlineIn(1, [outer.signal])
+  outer.abort('enough')
+  using later = deadlineIn(20, [])
+  await once(later.signal, 'abort')
+  expect([deadline.isOver(), deadline.signal.reason]).toEqual([false, 'enough'])
 })
 
 test('stopped, it follows only the others; released, nothing, and leaves no listener', async () => {

@@ -31,6 +31,18 @@ test('wrong usage stops, and names the argument', () => {
   expect(new UsageError('wrong')).toMatchObject({ hint: undefined, variable: undefined })
 })
 
+test.each([
+  ...['INTAKE_CRON', 'DATABASE_URL', 'LOG_LEVEL', 'paths', 'paths.patients', 'bodyKeys', 'teams[0].name'].map(
+    (variable) => [variable, 'setting_invalid'] as const,
+  ),
+  ...['--team', 'STREAM', 'MY_INTAKE_CRON', 'DATABASE', undefined].map(
+    (variable) => [variable, 'usage'] as const,
+  ),
+])('what %s names is wrong as %s', (variable, code) => {
+  expect(new UsageError('wrong', undefined, variable).code).toBe(code)
+  expect(new UsageError('wrong', undefined, variable, 'unknown_team').code).toBe('unknown_team')
+})
+
 test.each<[unknown, Verdict]>([
   [new IntakeError('x', { code: 'sql', verdict: 'gone' }), 'gone'],
   [new IntakeError('x', { code: 'sql', verdict: 'dead_letter' }), 'dead_letter'],

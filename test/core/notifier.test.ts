@@ -23,10 +23,12 @@ test('a notification since the last look ends the wait before it begins', async 
 
 test('a wait without notification takes its time', async () => {
   const asked: number[] = []
+  const signals: (AbortSignal | undefined)[] = []
   const clock: Clock = {
     now: () => 0,
-    sleep: async (milliseconds) => {
+    sleep: async (milliseconds, signal) => {
       asked.push(milliseconds)
+      signals.push(signal)
     },
   }
   const notifier = openNotifier(clock)
@@ -34,4 +36,7 @@ test('a wait without notification takes its time', async () => {
   expect(asked).toEqual([70])
   await notifier.wait(notifier.count, 80)
   expect(asked).toEqual([70, 80])
+  notifier.notify()
+  // Nobody waits any more.
+  expect(signals.map((signal) => signal?.aborted)).toEqual([false, false])
 })

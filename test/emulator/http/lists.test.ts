@@ -31,15 +31,27 @@ describe('a list', () => {
 
   it('has the page size of the command line, and silently caps sizes above 1000', async () => {
     expect((await caller.get('/v2/patients')).body.results).toHaveLength(50)
-    expect((await caller.get('/v2/patients?page_size=junk')).body.results).toHaveLength(50)
+    for (const size of ['junk', '0', '-1', ''])
+      expect((await caller.get(`/v2/patients?page_size=${size}`)).body.results).toHaveLength(50)
     await using many = await startEmulator({ port: 0, patients: 1200 })
     expect((await callerOf(many).get('/v2/patients?page_size=5000')).body.results).toHaveLength(1000)
+    await using wide = await startEmulator({ port: 0, patients: 1200, pageSize: 1100 })
+    for (const query of ['', '?page_size=5000'])
+      expect((await callerOf(wide).get(`/v2/patients${query}`)).body.results).toHaveLength(1100)
   })
 
   it('can be paged by limit and offset as well', async () => {
     const rows = await caller.rows('/v2/patients?limit=100&offset=23')
     expect(rows).toHaveLength(500)
     expect((await caller.get('/v2/patients?limit=10&offset=9999')).body.results).toEqual([])
+    const links = async (offset: number) => {
+      const { next, previous } = (await caller.get(`/v2/patients?limit=100&offset=${offset}`)).body
+      return [next, previous].map((link) => (link === null ? null : new URL(link).searchParams.get('offset')))
+    }
+    expect(await links(0)).toEqual(['100', null])
+    expect(await links(150)).toEqual(['250', '50'])
+    expect(await links(23)).toEqual(['123', '0'])
+    expect(await links(423)).toEqual([null, '323'])
   })
 
   it('has absolute links that keep the caller’s query, and none at either end', async () => {

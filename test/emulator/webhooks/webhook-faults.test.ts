@@ -171,6 +171,11 @@ describe('webhook-rerender', () => {
       ['created', 'Later'],
     ])
     expect([events[2].id, events[2].timestamp]).toEqual([events[0].id, events[0].timestamp])
+    receiver.answer = answering(500)
+    emulator.control.setFaults('webhook-rerender=1:1')
+    newPatients(1)
+    await idle()
+    expect(receiver.deliveries).toHaveLength(4)
   })
 })
 

@@ -1,0 +1,90 @@
+/** Faults without an argument do what their descriptions say; a clock that does not wait notes how long they would. */
+import { expect, it } from 'vitest'
+import { Bursts, parseFaults } from '../../src/emulator/faults.ts'
+import { type EmulatorOptions, startEmulator } from '../../src/emulator/server.ts'
+import { callerOf } from './caller.ts'
+import { startReceiver } from './receiver.ts'
+
+/** A clock that notes each wait and ends it at once. */
+function impatient() {
+  const waits: number[] = []
+  const clock: NonNullable<EmulatorOptions['clock']> = {
+    now: () => performance.timeOrigin * 1000 + Math.round(performance.now() * 1000),
+    sleep: async (milliseconds) => void waits.push(milliseconds),
+  }
+  return { clock, waits: () => waits.splice(0) }
+}
+
+it('answers that come late come after a second, or in ten pieces a fifth of a second apart', async () => {
+  const { clock, waits } = impatient()
+  await using emulator = await startEmulator({ port: 0, patients: 3, clock })
+  const ask = async (faults: string) => {
+    emulator.control.setFaults(faults)
+    return await callerOf(emulator).get('/v2/patients')
+  }
+  await ask('slow')
+  expect(waits()).toEqual([1000])
+  await ask('slow=7')
+  expect(waits()).toEqual([7])
+  const { body } = await ask('drip')
+  expect(waits()).toEqual(Array(9).fill(200))
+  expect(body.count).toBe(3)
+  await ask('drip=3')
+  expect(waits()).toEqual(Array(9).fill(3))
+})
+
+it('refusals name a second, or the given time in whole seconds, rounded up', async () => {
+  await using emulator = await startEmulator({ port: 0, patients: 3 })
+  const ask = async (faults: string) => {
+    emulator.control.setFaults(faults)
+    const { status, headers, body } = await callerOf(emulator).get('/v2/patients')
+    return [status, headers.get('retry-after'), body.detail]
+  }
+  const throttled = (seconds: number) => `Request was throttled. Expected available in ${seconds} seconds.`
+  expect(await ask('throttle')).toEqual([429, '1', throttled(1)])
+  expect(await ask('throttle=1:2.1')).toEqual([429, '3', throttled(3)])
+  expect(await ask('throttle-silent')).toEqual([429, null, 'Request was throttled.'])
+  expect(await ask('http-503')).toEqual([503, '1', 'Service unavailable.'])
+  expect(await ask('http-503=1:0.5')).toEqual([503, '1', 'Service unavailable.'])
+  expect(await ask('http-503=30')).toEqual([503, '30', 'Service unavailable.'])
+  emulator.control.setFaults('wrong-count')
+  expect((await callerOf(emulator).get('/v2/patients')).body.count).toBe(10)
+  emulator.control.setFaults('redirect=slash')
+  expect((await callerOf(emulator).get('/v2/patients')).headers.get('location')).toBe('/v2/patients/')
+  emulator.control.setFaults('none')
+  expect(emulator.control.faults()).toEqual([])
+})
+
+it('a burst refuses ten requests, and begins anew only where it applies again', () => {
+  const rules = parseFaults('throttle-burst@forms')
+  const [bursts, begun, none] = [new Bursts(), new Map([['throttle-burst', null]] as const), new Map()]
+  for (let round = 0; round < 2; round += 1) {
+    expect(bursts.goOn(rules, begun, '/v2/forms').has('throttle-burst')).toBe(true)
+    const going = Array.from({ length: 10 }, () =>
+      bursts.goOn(rules, none, '/v2/forms').has('throttle-burst'),
+    )
+    expect(going).toEqual([...Array(9).fill(true), false])
+  }
+  expect(bursts.goOn(rules, none, '/v2/patients')).toBe(none)
+})
+
+it('events are delayed for a second, and an acknowledged one is sent again half a second later', async () => {
+  const { clock, waits } = impatient()
+  await using emulator = await startEmulator({ port: 0, patients: 1, clock })
+  await using receiver = await startReceiver()
+  await callerOf(emulator).send('POST', '/v2/webhooks', { target_url: receiver.url })
+  const send = async (faults: string) => {
+    emulator.control.setFaults(faults)
+    emulator.control.createPatient({ first_name: 'A', last_name: 'B' })
+    await emulator.control.webhooks().idle()
+    return receiver.deliveries.splice(0).length
+  }
+  expect([await send('webhook-delay'), waits()]).toEqual([1, [1000]])
+  expect([await send('webhook-rerender'), waits()]).toEqual([2, [500]])
+})
+
+it('a skew is seconds, also where they are a share', () => {
+  expect(parseFaults('clock-skew=0.5')).toMatchObject([{ probability: 1, argument: '0.5' }])
+  expect(parseFaults('slow=0.5')).toMatchObject([{ probability: 0.5, argument: null }])
+  expect(() => parseFaults('slow=0.5:')).toThrow(RangeError)
+})

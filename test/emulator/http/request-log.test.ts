@@ -1,0 +1,68 @@
+/** The log of requests, by which tests count what a client sent and how it was answered. */
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
+import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
+import { type Caller, callerOf } from '../caller.ts'
+
+let emulator: Emulator
+let caller: Caller
+
+beforeAll(async () => {
+  emulator = await startEmulator({ port: 0, patients: 1 })
+  caller = callerOf(emulator)
+})
+beforeEach(() => emulator.control.resetCounters())
+afterAll(() => emulator.close())
+
+const logged = () => emulator.control.requests().map(({ method, url, status }) => [method, url, status])
+
+it('has each request with its answer, refused ones and unknown paths too', async () => {
+  await caller.get('/v2/forms?page=1')
+  await caller.get('/v2/forms', {})
+  await caller.send('POST', '/v2/forms', {})
+  await caller.get('/nothing')
+  emulator.control.failNext('/v2/forms', 'http-500')
+  emulator.control.failNext('/v2/forms', 'cut-json')
+  emulator.control.failNext('/v2/forms', 'throttle=1:3')
+  await caller.get('/v2/forms/x')
+  await caller.get('/v2/forms')
+  const { headers } = await caller.get('/v2/forms')
+  expect(headers.get('retry-after')).toBe('3')
+  expect(logged()).toEqual([
+    ['GET', '/v2/forms?page=1', 200],
+    ['GET', '/v2/forms', 401],
+    ['POST', '/v2/forms', 405],
+    ['GET', '/nothing', 404],
+    ['GET', '/v2/forms/x', 500],
+    ['GET', '/v2/forms', 200],
+    ['GET', '/v2/forms', 429],
+  ])
+})
+
+it('has the team of the credentials, and whether there were any, right or wrong', async () => {
+  const key = { 'X-API-KEY': caller.credentials['X-API-KEY']! }
+  await caller.get('/v2/forms', key)
+  await caller.get('/v2/forms', { 'X-API-SECRET': 'x' })
+  await caller.get('/v2/forms', {})
+  await callerOf(emulator, 0, 1).get('/v2/forms')
+  const { name } = emulator.environments[0]!.teams[1]!
+  expect(emulator.control.requests().map(({ team, withCredentials }) => [team, withCredentials])).toEqual([
+    [null, true],
+    [null, true],
+    [null, false],
+    [name, true],
+  ])
+  expect(emulator.control.counters(name)).toEqual({ requests: 1, throttled: 0 })
+  expect(emulator.control.counters()).toEqual({ requests: 0, throttled: 0 })
+})
+
+it('begins anew when it is reset, and so do the counters', async () => {
+  await caller.get('/v2/forms')
+  expect([logged().length, emulator.control.counters().requests]).toEqual([1, 1])
+  emulator.control.resetCounters()
+  expect([logged().length, emulator.control.counters().requests]).toEqual([0, 0])
+})
+
+it('an empty credential is a missing one', async () => {
+  for (const name of ['X-API-KEY', 'X-API-SECRET'])
+    expect((await caller.get('/v2/forms', { ...caller.credentials, [name]: '' })).status).toBe(401)
+})
