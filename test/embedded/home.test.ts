@@ -1,0 +1,152 @@
+/** A data directory leads to one home, which the server's user can reach, or to an instruction. */
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { canReach, findHome, findServerUser } from '../../src/embedded/home.ts'
+import { makeFolder, removeFolder } from '../support/folders.ts'
+
+const ROOT = process.getuid?.() === 0
+const base = makeFolder('home-')
+chmodSync(base, 0o711)
+afterAll(() => removeFolder(base))
+
+let folders = 0
+function newFolder(mode = 0o711): string {
+  const folder = join(base, `of ${++folders}`)
+  mkdirSync(folder)
+  chmodSync(folder, mode)
+  return folder
+}
+
+async function homeOf(dataDir: string) {
+  const notices: string[] = []
+  return { ...(await findHome(dataDir, (line) => notices.push(line))), notices }
+}
+
+const UNUSABLE = { variable: 'INTAKE_DATA_DIR', code: 'data_dir_unusable' }
+
+describe('the home of a data directory', () => {
+  test('is the directory itself, which is made for the server alone', async () => {
+    const directory = join(newFolder(), 'new', 'data')
+    const found = await homeOf(directory)
+    expect(found).toMatchObject({ directory, cluster: join(directory, 'cluster'), notices: [] })
+    expect(statSync(directory).mode & 0o777).toBe(ROOT ? 0o711 : 0o700)
+    chmodSync(directory, 0o755)
+    expect(await homeOf(directory)).toEqual(found)
+    expect(statSync(directory).mode & 0o777).toBe(0o755)
+  })
+
+  test('is one, whatever name leads to it', async () => {
+    const directory = newFolder()
+    symlinkSync(directory, join(base, 'link'))
+    expect((await homeOf(join(base, 'link'))).directory).toBe(directory)
+  })
+
+  test.each(['"', '$', '`', '\\', '\n', '\r'])('may not have %j in its path', async (character) => {
+    const refused = expect.objectContaining({ ...UNUSABLE, hint: expect.stringContaining('INTAKE_DATA_DIR') })
+    await expect(homeOf(join(newFolder(), `a${character}b`))).rejects.toEqual(refused)
+  })
+
+  test('has to be one that can be made', async () => {
+    const file = join(newFolder(), 'file')
+    writeFileSync(file, '')
+    await expect(homeOf(join(file, 'data'))).rejects.toMatchObject({
+      ...{ ...UNUSABLE, message: expect.stringContaining('cannot be created (ENOTDIR)') },
+    })
+  })
+
+  test('is where its pointer leads, also when that was removed', async () => {
+    const [directory, elsewhere] = [newFolder(), join(newFolder(), 'moved')]
+    writeFileSync(join(directory, 'server-files-are-in'), `${elsewhere}\n`)
+    const { notices, ...found } = await homeOf(directory)
+    expect(found).toMatchObject({ directory: elsewhere, cluster: join(elsewhere, 'cluster') })
+    expect(notices).toEqual([expect.stringContaining(`its files are in ${elsewhere}`)])
+    expect(existsSync(elsewhere)).toBe(true)
+  })
+
+  test.runIf(ROOT)(
+    'is outside of a closed directory, the same each time, and a new one once the pointer is gone',
+    async () => {
+      const directory = join(newFolder(0o700), 'data')
+      const pointer = join(directory, 'server-files-are-in')
+      const first = await homeOf(directory)
+      const second = await homeOf(directory)
+      expect([second.directory, second.user]).toEqual([first.directory, first.user])
+      expect(readFileSync(pointer, 'utf8')).toBe(`${first.directory}\n`)
+      expect(first.notices).toEqual([
+        expect.stringContaining(`who cannot reach ${directory}; its files are in`),
+      ])
+      expect(await canReach(first.user, first.directory)).toBe(true)
+      rmSync(pointer)
+      const third = await homeOf(directory)
+      expect(third.directory).toBe(`${first.directory}-2`)
+      expect(third.notices[0]).toContain(
+        `an earlier warehouse of ${directory} is left in ${first.directory};`,
+      )
+      for (const each of [first, third]) rmdirSync(each.directory)
+      try {
+        rmdirSync(join(first.directory, '..'))
+      } catch {
+        // It contains files of others.
+      }
+    },
+  )
+})
+
+describe('a directory can be reached', () => {
+  const { uid, gid } = statSync(base)
+  const user = (more: object) => ({ name: 'x', uid: uid + 1, gid: gid + 1, ...more })
+
+  test.each([
+    [0o701, {}, true],
+    [0o710, {}, false],
+    [0o710, { gid }, true],
+    [0o701, { gid }, false],
+    [0o100, { uid }, true],
+    [0o077, { uid }, false],
+    [0o706, {}, false],
+  ])('with mode %o by %j: %j', async (mode, own, expected) => {
+    const folder = newFolder()
+    const inside = join(folder, 'inside')
+    mkdirSync(inside)
+    chmodSync(inside, 0o777)
+    chmodSync(folder, mode)
+    expect([await canReach(user(own), folder), await canReach(undefined, folder)]).toEqual([expected, true])
+    // Through each directory on the way.
+    if (ROOT) expect(await canReach(user(own), inside)).toBe(expected)
+    chmodSync(folder, 0o700)
+  })
+})
+
+describe('the user of the server', () => {
+  test.runIf(!ROOT)('is oneself', async () => {
+    expect(await findServerUser([base])).toBeUndefined()
+  })
+
+  test.runIf(ROOT)(
+    'is for root the owner of the first place that is not root’s, else one who owns nothing',
+    async () => {
+      const [one, two, roots] = [newFolder(), newFolder(), newFolder()]
+      chownSync(one, 65_534, 65_534)
+      chownSync(two, 1, 1)
+      const uidOf = async (...places: string[]) => (await findServerUser(places))!.uid
+      expect(await uidOf(join(base, 'none'), roots, one, two)).toBe(65_534)
+      expect(await uidOf(two, one)).toBe(1)
+      const other = (await findServerUser([roots]))!
+      expect(other.uid).toBeGreaterThan(0)
+      expect(other.gid).toBeGreaterThan(0)
+      expect(other.name).toMatch(/^(?:_?postgres|nobody|daemon|bin)$/)
+    },
+  )
+})

@@ -1,0 +1,120 @@
+/** The first set-up of the embedded server: whole or not at all, with a password of its own that appears nowhere. */
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { initialise, readPassword } from '../../src/embedded/initialise.ts'
+import { makeFolder, removeFolder } from '../support/folders.ts'
+
+const base = makeFolder('initialise-')
+afterAll(() => removeFolder(base))
+
+/** In place of initdb: notes its words and the password, and makes what the real one makes. */
+const INITDB = `#!/bin/sh
+printf '%s\\n' "$@" > "$(dirname "$0")/words"
+for word in "$@"; do case "$word" in --pwfile=*) cp "\${word#--pwfile=}" "$(dirname "$0")/password" ;; esac; done
+mkdir "$2" && echo 18 > "$2/PG_VERSION"
+`
+const FAILING = `#!/bin/sh
+mkdir "$2" && echo 18 > "$2/PG_VERSION"
+echo 'a warning' >&2
+echo 'initdb: error: no space left on device' >&2
+exit 1
+`
+
+let homes = 0
+function newHome(program = INITDB) {
+  const bin = join(base, `bin ${++homes}`)
+  const directory = join(base, `home ${homes}`)
+  for (const folder of [bin, directory]) mkdirSync(folder)
+  writeFileSync(join(bin, 'initdb'), program)
+  chmodSync(join(bin, 'initdb'), 0o755)
+  const home = { directory, cluster: join(directory, 'cluster'), user: undefined }
+  const wordsOf = () => readFileSync(join(bin, 'words'), 'utf8').trim().split('\n')
+  return { home, bin, binaries: { bin, major: '18' }, wordsOf }
+}
+
+test('it makes the data directory with a password of 32 characters, which its owner alone may read', async () => {
+  const { home, bin, binaries, wordsOf } = newHome()
+  await initialise(home, binaries, false)
+  expect(readdirSync(home.directory).sort()).toEqual(['cluster', 'password'])
+  const password = await readPassword(home)
+  expect(password).toMatch(/^[\w-]{32}$/)
+  expect(statSync(join(home.directory, 'password')).mode & 0o777).toBe(0o600)
+  expect(readFileSync(join(bin, 'password'), 'utf8')).toBe(password)
+  expect(statSync(join(bin, 'password')).mode & 0o077).toBe(0)
+  expect(wordsOf()).toEqual(
+    expect.arrayContaining([
+      ...['-U', 'intake', '--auth=scram-sha-256', '--encoding=UTF8', '--builtin-locale=C.UTF-8'],
+      ...['--locale-provider=builtin', 'timezone=UTC'],
+    ]),
+  )
+  expect(wordsOf()).not.toContain('--no-sync')
+  expect(wordsOf().join()).not.toContain(password)
+  const other = newHome()
+  await initialise(other.home, other.binaries, true)
+  expect(other.wordsOf()).toContain('--no-sync')
+  expect(await readPassword(other.home)).not.toBe(password)
+})
+
+test('data that are there stay as they are, and those of another version are refused', async () => {
+  const { home, bin, binaries } = newHome()
+  await initialise(home, binaries, true)
+  const password = await readPassword(home)
+  const words = join(bin, 'words')
+  writeFileSync(words, 'none')
+  await initialise(home, binaries, true)
+  await expect(initialise(home, { bin, major: '19' }, true)).rejects.toMatchObject({
+    ...{ variable: 'INTAKE_DATA_DIR', code: 'data_dir_unusable' },
+    message: expect.stringContaining('written by Postgres 18, and Postgres 19 is installed'),
+  })
+  expect([readFileSync(words, 'utf8'), await readPassword(home)]).toEqual(['none', password])
+})
+
+test('a set-up that fails leaves no data directory, says why, and the next one uses the same password', async () => {
+  const { home, bin, binaries } = newHome(FAILING)
+  await expect(initialise(home, binaries, true)).rejects.toMatchObject({
+    ...{ code: 'embedded_not_started', verdict: 'stop' },
+    message: expect.stringMatching(/: initdb: error: no space left on device$/),
+  })
+  expect(existsSync(home.cluster)).toBe(false)
+  const password = await readPassword(home)
+  writeFileSync(join(bin, 'initdb'), INITDB)
+  await initialise(home, binaries, true)
+  expect(await readPassword(home)).toBe(password)
+  expect(readFileSync(join(bin, 'password'), 'utf8')).toBe(password)
+})
+
+test('a password that was lost is an error, which says what to do', async () => {
+  await expect(readPassword(newHome().home)).rejects.toMatchObject({
+    ...{
+      variable: 'INTAKE_DATA_DIR',
+      code: 'data_dir_unusable',
+      hint: expect.stringContaining('Restore it'),
+    },
+  })
+})
+
+test('drafts of set-ups that were killed are removed, those of one that runs are not unless they are old', async () => {
+  const { home, binaries } = newHome()
+  const gone = 2 ** 31 - 1
+  const drafts = [`.draft-${gone}-a`, `lock.released-${gone}-a`, `.draft-${process.pid}-old`]
+  const kept = [`.draft-${process.pid}-new`, 'draft-1', 'server.log']
+  for (const name of [...drafts, ...kept]) {
+    mkdirSync(join(home.directory, name))
+    writeFileSync(join(home.directory, name, 'x'), '')
+  }
+  const hours = (count: number) => new Date(Date.now() - count * 3_600_000)
+  utimesSync(join(home.directory, drafts[2]!), hours(1.1), hours(1.1))
+  utimesSync(join(home.directory, kept[0]!), hours(0.9), hours(0.9))
+  await initialise(home, binaries, true)
+  expect(readdirSync(home.directory).sort()).toEqual([...kept, 'cluster', 'password'].sort())
+})

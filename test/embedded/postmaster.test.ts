@@ -1,0 +1,137 @@
+/** A process counts as the server of a home, and is ended, only on proof; here the server is any process with its name. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import {
+  endOrphans,
+  findPostmaster,
+  removeStalePidFile,
+  serves,
+  stopPostmaster,
+} from '../../src/embedded/postmaster.ts'
+import { makeFolder, removeFolder } from '../support/folders.ts'
+
+const base = makeFolder('postmaster-')
+afterAll(() => removeFolder(base))
+
+let homes = 0
+let home: ReturnType<typeof newHome>
+const started: ChildProcess[] = []
+
+beforeEach(() => {
+  home = newHome()
+})
+afterEach(() => {
+  vi.useRealTimers()
+  for (const child of started.splice(0)) child.kill('SIGKILL')
+})
+
+function newHome() {
+  const directory = join(base, String(++homes))
+  const cluster = join(directory, 'cluster')
+  mkdirSync(cluster, { recursive: true })
+  return { directory, cluster, user: undefined }
+}
+
+async function run(argv0: string, cwd: string, program = 'sleep', ...words: string[]): Promise<ChildProcess> {
+  const child = spawn(program, words.length === 0 ? ['60'] : words, { argv0, cwd })
+  started.push(child)
+  await once(child, 'spawn')
+  return child
+}
+
+/** As Postgres writes it; the status is padded. */
+function pidFile(pid: number, status = 'ready   '): void {
+  const lines = [pid, home.cluster, 1_700_000_000, 5433, '', '127.0.0.1', '  123 4', status]
+  writeFileSync(join(home.cluster, 'postmaster.pid'), `${lines.join('\n')}\n`)
+}
+
+/** Waits for this line on its input, so that it has words of its own. */
+const WAITING = 'read x'
+
+test('a server is a process of that name, in the data directory or started for it', async () => {
+  const at = async (child: Promise<ChildProcess>) => serves((await child).pid!, home)
+  expect(await at(run('postgres', home.cluster))).toBe(true)
+  expect(await at(run('/usr/lib/postgres', home.cluster))).toBe(true)
+  expect(await at(run('postgres: checkpointer ', home.cluster))).toBe(true)
+  expect(await at(run('postgres', base, 'sh', '-c', WAITING, '-D', home.cluster))).toBe(true)
+  expect(await at(run('postgres', base))).toBe(false)
+  expect(await at(run('postgres', newHome().cluster))).toBe(false)
+  expect(await at(run('postgres', base, 'sh', '-c', WAITING, '-D', `${home.cluster}/other`))).toBe(false)
+  expect(await at(run('sleep', home.cluster))).toBe(false)
+  expect(await at(run('postgresql', home.cluster))).toBe(false)
+  expect(await at(run('mypostgres', home.cluster))).toBe(false)
+  expect([serves(0, home), serves(-1, home), serves(process.pid, home)]).toEqual([false, false, false])
+})
+
+describe('the server of a home', () => {
+  test('is what its pid file names, with its port, once it is ready', async () => {
+    expect(findPostmaster(home)).toBeUndefined()
+    const { pid } = (await run('postgres', home.cluster)) as { pid: number }
+    pidFile(pid)
+    expect(findPostmaster(home)).toEqual({ pid, port: 5433, ready: true })
+    for (const status of ['starting', 'stopping', 'standby ', ''])
+      expect([status, pidFile(pid, status), findPostmaster(home)?.ready]).toEqual([status, undefined, false])
+    // Of a session of a single user.
+    pidFile(-pid)
+    expect(findPostmaster(home)?.pid).toBe(pid)
+  })
+
+  test('is none where the file is stale, which is removed; that of a server stays', async () => {
+    const path = join(home.cluster, 'postmaster.pid')
+    await removeStalePidFile(home)
+    pidFile((await run('sleep', home.cluster)).pid!)
+    expect(findPostmaster(home)).toBeUndefined()
+    await removeStalePidFile(home)
+    expect(existsSync(path)).toBe(false)
+    pidFile((await run('postgres', home.cluster)).pid!)
+    await removeStalePidFile(home)
+    expect(existsSync(path)).toBe(true)
+  })
+})
+
+test.runIf(process.platform === 'linux')(
+  'children of a killed server may end by themselves, and are killed after a time',
+  async () => {
+    const slow = await run('postgres: checkpointer ', home.cluster)
+    const other = await run('postgres', newHome().cluster)
+    const patient = await run('postgres: writer ', home.cluster, 'sh', '-c', WAITING)
+    slow.kill('SIGTERM')
+    const waiting = endOrphans(home, 60_000)
+    patient.stdin!.end()
+    await waiting
+    expect([patient.signalCode, slow.signalCode]).toEqual([null, 'SIGTERM'])
+    const late = await run('postgres: writer ', home.cluster)
+    const ended = once(late, 'exit')
+    await endOrphans(home, -1)
+    expect(await ended).toEqual([null, 'SIGKILL'])
+    expect(other.signalCode).toBeNull()
+  },
+)
+
+test.runIf(process.platform === 'linux')(
+  'a server is asked to stop, then urged, then killed, each when the one before did not help',
+  async () => {
+    const program = `for (const name of ['SIGINT', 'SIGQUIT']) process.on(name, () => console.log(name)); console.log('runs'); setInterval(() => {}, 60_000)`
+    const stubborn = await run('postgres', home.cluster, process.execPath, '-e', program)
+    const said = () => once(stubborn.stdout!, 'data').then(([text]) => String(text).trim())
+    expect(await said()).toBe('runs')
+    vi.useFakeTimers({ toFake: ['Date'] })
+    const ended = once(stubborn, 'exit')
+    const first = said()
+    const stopping = stopPostmaster(stubborn.pid!, home, '/none')
+    expect(await first).toBe('SIGINT')
+    const second = said()
+    vi.setSystemTime(Date.now() + 61_000)
+    expect(await second).toBe('SIGQUIT')
+    vi.setSystemTime(Date.now() + 11_000)
+    expect(await ended).toEqual([null, 'SIGKILL'])
+    await stopping
+    const willing = await run('postgres', home.cluster)
+    const left = once(willing, 'exit')
+    await stopPostmaster(willing.pid!, home, '/none')
+    expect(await left).toEqual([null, 'SIGINT'])
+  },
+)

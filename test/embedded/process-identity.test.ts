@@ -1,0 +1,105 @@
+/** A process is recognized beyond its pid, and a lock ends with the process that has it. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { identityOf, isRunning, withLock } from '../../src/embedded/process-identity.ts'
+import { makeFolder, removeFolder } from '../support/folders.ts'
+
+const folder = makeFolder('identity-')
+afterAll(() => removeFolder(folder))
+
+const own = identityOf(process.pid)!
+
+describe('the identity of a process', () => {
+  test('is that of this process only: another start, boot or pid is another process', () => {
+    expect(identityOf(process.pid)).toBe(own)
+    expect(own.split(' ')[0]).toBe(String(process.pid))
+    expect(isRunning(own)).toBe(true)
+    const others = [own.replace(/ \S+/, ' 1'), own.replace(/\S+$/, 'x'), own.replace(/^\d+/, '1'), '', 'x']
+    expect(others.map(isRunning)).toEqual(others.map(() => false))
+  })
+
+  test.each([0, -1, 1.5, Number.NaN, 2 ** 53, 2 ** 31 - 1])('is none of the pid %s', (pid) => {
+    expect(identityOf(pid)).toBeUndefined()
+  })
+
+  test('ends with the process', async () => {
+    const child = spawn('sleep', ['60'])
+    const identity = identityOf(child.pid!)!
+    expect(isRunning(identity)).toBe(true)
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    expect([identityOf(child.pid!), isRunning(identity)]).toEqual([undefined, false])
+  })
+
+  test.runIf(process.platform === 'linux')('is none of a zombie', async () => {
+    const parent = spawn('sh', ['-c', 'sleep 60 & echo $!; exec sleep 60'])
+    const [line] = (await once(parent.stdout, 'data')) as [Buffer]
+    const pid = Number(line)
+    // A program that does not look after children.
+    await expect.poll(() => readFileSync(`/proc/${parent.pid}/cmdline`, 'utf8')).toMatch(/^sleep/)
+    expect(identityOf(pid)).toBeDefined()
+    process.kill(pid, 'SIGKILL')
+    await expect.poll(() => identityOf(pid)).toBeUndefined()
+    expect(readFileSync(`/proc/${pid}/stat`, 'utf8')).toMatch(/\) Z /)
+    parent.kill('SIGKILL')
+    await once(parent, 'exit')
+  })
+
+  test.runIf(process.platform === 'linux')(
+    'has the time of its start, whatever the program is called',
+    async () => {
+      const program = join(folder, 'a) R 1 (b')
+      copyFileSync('/bin/sleep', program)
+      const child = spawn(program, ['60'])
+      await once(child, 'spawn')
+      expect(identityOf(child.pid!)).toMatch(new RegExp(`^${child.pid} \\d{3,} [0-9a-f-]{36}$`))
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    },
+  )
+})
+
+describe('a lock', () => {
+  test('lets one in at a time, returns its result, and is free afterwards, also after a failure', async () => {
+    const path = join(folder, 'lock')
+    let inside = 0
+    const visit = async (result: number) => {
+      inside += 1
+      expect(inside).toBe(1)
+      expect(readFileSync(path, 'utf8').split('\n')[0]).toBe(own)
+      await new Promise(setImmediate)
+      inside -= 1
+      if (result === 2) throw new Error('of the second')
+      return result
+    }
+    const visits = [1, 2, 3].map((each) => withLock(path, 60_000, () => visit(each)))
+    expect(await Promise.allSettled(visits)).toEqual([
+      { status: 'fulfilled', value: 1 },
+      { status: 'rejected', reason: new Error('of the second') },
+      { status: 'fulfilled', value: 3 },
+    ])
+    expect(readdirSync(folder).filter((name) => name.startsWith('lock'))).toEqual([])
+  })
+
+  test('of a process that ended is taken over; that of one that runs is waited for, and kept', async () => {
+    const path = join(folder, 'other')
+    writeFileSync(path, `${own.replace(/ \S+/, ' 1')}\nabc`)
+    expect(await withLock(path, 60_000, async () => 'in')).toBe('in')
+    expect(existsSync(path)).toBe(false)
+    writeFileSync(path, `${own}\nanother`)
+    await expect(withLock(path, -1, async () => 'in')).rejects.toMatchObject({
+      ...{ code: 'embedded_busy', verdict: 'retry', message: expect.stringContaining(path) },
+    })
+    expect(readFileSync(path, 'utf8')).toBe(`${own}\nanother`)
+  })
+
+  test('that another process has by the end is left to it', async () => {
+    const path = join(folder, 'next')
+    await withLock(path, 60_000, async () => writeFileSync(path, 'of another'))
+    expect(readFileSync(path, 'utf8')).toBe('of another')
+    expect(readdirSync(folder).filter((name) => name.includes('released'))).toEqual([])
+  })
+})

@@ -1,0 +1,137 @@
+/** The supervisor of an embedded server, as a process; in place of Postgres, a program that notes how it was started. */
+import { once } from 'node:events'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { connect, createServer } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
+import { findPostmaster } from '../../src/embedded/postmaster.ts'
+import { identityOf, isRunning } from '../../src/embedded/process-identity.ts'
+import { freePort } from '../../src/embedded/start-server.ts'
+import { type Attachment, attach, readAddress, startSupervisor } from '../../src/embedded/supervise.ts'
+import { makeFolder, removeFolder } from '../support/folders.ts'
+
+const base = realpathSync(makeFolder('supervisor-'))
+afterAll(() => removeFolder(base))
+
+/** Fails once where it finds the file `failing`. */
+const POSTGRES = `
+import { appendFileSync, existsSync, rmSync, writeFileSync } from 'node:fs'
+const words = process.argv.slice(2)
+const pidFile = 'postmaster.pid'
+appendFileSync('starts', JSON.stringify({ words, names: Object.keys(process.env), cwd: process.cwd() }) + '\\n')
+if (existsSync('failing')) {
+  rmSync('failing')
+  console.error('FATAL:  for once')
+  process.exit(1)
+}
+const port = words.find((word) => word.startsWith('port=')).slice(5)
+writeFileSync(pidFile, [process.pid, words[1], 0, port, '', '', '', 'ready   '].join('\\n'))
+process.on('SIGINT', () => {
+  rmSync(pidFile)
+  process.exit(0)
+})
+setInterval(() => {}, 60_000)
+`
+
+let homes = 0
+let home: { directory: string; cluster: string; user: undefined }
+let bin: string
+
+beforeEach(() => {
+  const directory = join(base, String(++homes))
+  home = { directory, cluster: join(directory, 'cluster'), user: undefined }
+  bin = join(directory, 'bin')
+  for (const folder of [directory, home.cluster, bin]) mkdirSync(folder)
+  writeFileSync(join(bin, 'program.mjs'), POSTGRES)
+  const shell = `#!/bin/bash\nexec -a "$0" ${process.execPath} ${join(bin, 'program.mjs')} "$@"\n`
+  writeFileSync(join(bin, 'postgres'), shell)
+  chmodSync(join(bin, 'postgres'), 0o755)
+})
+
+/** Ends what a failed test leaves. */
+afterEach(async () => {
+  const address = await readAddress(home)
+  for (const pid of [Number.parseInt(address?.identity ?? '', 10), findPostmaster(home)?.pid])
+    if (pid !== undefined && pid > 0) process.kill(pid, 'SIGKILL')
+})
+
+const enter = async () => (await attach(home)) as Attachment
+const starts = () =>
+  readFileSync(join(home.cluster, 'starts'), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { words: string[]; names: string[]; cwd: string })
+
+test('a server runs while it has a user, survives signals and its own failures, and ends with its last user', async () => {
+  writeFileSync(join(home.cluster, 'failing'), '')
+  writeFileSync(join(home.directory, 'server.log'), 'x'.repeat(1_000_001))
+  const port = await freePort(undefined)
+  writeFileSync(join(home.directory, 'port'), `${port}\n`)
+  process.env.INTAKE_API_SECRET = 'secret'
+  expect(await startSupervisor({ home, bin, unsafe: true })).toBe('started')
+  delete process.env.INTAKE_API_SECRET
+  const { identity, port: control, token } = (await readAddress(home))!
+  const [first, second] = [await enter(), await enter()]
+  expect([first.port, second.port]).toEqual([port, port])
+  // The first start failed, and was tried again.
+  expect(starts()).toHaveLength(2)
+  expect(starts()[1]).toMatchObject({ cwd: home.cluster })
+  expect(starts()[1]!.words).toEqual(
+    expect.arrayContaining(['-D', home.cluster, '-c', 'fsync=off', `port=${port}`, 'log_statement=none']),
+  )
+  expect(starts()[1]!.names).not.toContain('INTAKE_API_SECRET')
+  expect(readFileSync(join(home.directory, 'server.log'), 'utf8')).toBe('FATAL:  for once\n')
+  expect(statSync(join(home.directory, 'server.log.old')).size).toBe(1_000_001)
+  for (const name of ['server.log', 'supervisor.log', 'port', 'supervisor.json'])
+    expect([name, statSync(join(home.directory, name)).mode & 0o777]).toEqual([name, 0o600])
+
+  const supervisor = Number.parseInt(identity, 10)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(supervisor, signal)
+  const stranger = connect({ host: '127.0.0.1', port: control })
+  stranger.write(`${token.slice(1)}x\n`)
+  await once(stranger, 'close')
+
+  const before = findPostmaster(home)!.pid
+  process.kill(before, 'SIGKILL')
+  await expect.poll(() => findPostmaster(home)?.pid ?? before).not.toBe(before)
+  await expect.poll(() => findPostmaster(home)?.port).toBe(port)
+  const { pid } = findPostmaster(home)!
+  expect(await first.leave()).toBe('left')
+  expect([isRunning(identity), findPostmaster(home)?.pid]).toEqual([true, pid])
+  expect(await second.leave()).toBe('stopped')
+  expect([identityOf(pid), isRunning(identity)]).toEqual([undefined, false])
+  expect(existsSync(join(home.directory, 'supervisor.json'))).toBe(false)
+})
+
+test('a server stops when its only user was killed', async () => {
+  expect(await startSupervisor({ home, bin, unsafe: false })).toBe('started')
+  const { identity, port, token } = (await readAddress(home))!
+  const user = connect({ host: '127.0.0.1', port })
+  user.write(`${token}\n`)
+  await once(user, 'data')
+  expect(starts()[0]!.words).toContain('fsync=on')
+  await expect.poll(() => findPostmaster(home)?.ready).toBe(true)
+  const { pid } = findPostmaster(home)!
+  user.destroy()
+  await expect.poll(() => [identityOf(pid), isRunning(identity)]).toEqual([undefined, false])
+  expect(starts()).toHaveLength(1)
+})
+
+test('its port is the one that it had, unless another program took it', async () => {
+  const port = await freePort(undefined)
+  expect(await freePort(port)).toBe(port)
+  const other = createServer().listen(port, '127.0.0.1')
+  await once(other, 'listening')
+  const found = await freePort(port)
+  expect(found).not.toBe(port)
+  expect(found).toBeGreaterThan(0)
+  await new Promise((closed) => other.close(closed))
+})
