@@ -8,7 +8,7 @@ import { channel } from 'node:diagnostics_channel'
 import { sql } from 'kysely'
 import type { Logger } from 'pino'
 import type { Session } from './connect.ts'
-import { warehouseError } from './sqlstate.ts'
+import { stackBelow, warehouseError } from './sqlstate.ts'
 
 /** Each defect is published here, as a `Defect`, in the process in which it occurred. */
 export const DEFECTS = channel('intake-sync:defect')
@@ -26,7 +26,7 @@ export interface Defect {
 export function defectIn(error: unknown): Defect | null {
   if (warehouseError(error).code !== 'internal') return null
   if (!(error instanceof Error)) return { kind: typeof error, place: '', frames: [] }
-  const frames = (error.stack ?? '')
+  const frames = stackBelow(error)
     .split('\n')
     .flatMap((line) => (/^\s+at /.test(line) ? [line.trim()] : []))
   const place = /([\w.-]+:\d+):\d+\)?$/.exec(frames[0] ?? '')?.[1] ?? ''

@@ -6,7 +6,7 @@
  */
 import { type Expression, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Session } from './connect.ts'
-import { SQLSTATE, sqlstateOf } from './sqlstate.ts'
+import { LOCK_TAKEN, SQLSTATE, sqlstateOf } from './sqlstate.ts'
 import type { Warehouse } from './tables.ts'
 
 /** First half of what a key is made from; the second is the name of what is locked. */
@@ -57,7 +57,7 @@ export async function lockForSession(db: Kysely<Warehouse>, kind: LockKind, name
     await sql`select pg_advisory_lock(${keyOf(kind, name)})`.execute(db)
   } catch (error) {
     if (sqlstateOf(error) !== SQLSTATE.lockNotAvailable) throw error
-    throw Object.assign(error as object, { detail: await lockHolders(db, kind, name) })
+    throw Object.assign(error as object, { message: LOCK_TAKEN, detail: await lockHolders(db, kind, name) })
   }
 }
 
@@ -76,7 +76,7 @@ export async function lockHolders(
 export function isLocked(kind: LockKind, name: Expression<string>): RawBuilder<boolean> {
   return sql`exists (
     select from pg_locks lock
-    where lock.locktype = 'advisory' and lock.granted and lock.objsubid = 1
+    where lock.locktype = 'advisory' and lock.objsubid = 1
       and lock.database = (select oid from pg_database where datname = current_database())
       and (lock.classid::bigint << 32 | lock.objid::bigint) = ${keyOf(kind, name)}
   )`

@@ -191,19 +191,26 @@ function tlsFailure(error: unknown, code: string | undefined): readonly [string,
   ]
 }
 
-/** The sessions that have a lock, as intake_ops.take_lock reports them; other details may quote a row. */
+/** The sessions that have a lock, as intake_ops.take_lock and `lockForSession` report them; other details may quote a row. */
 function holders(error: unknown): string {
   const { message, detail } = error as { message?: unknown; detail?: unknown }
   return message === LOCK_TAKEN && typeof detail === 'string' ? `: ${detail}` : ''
 }
 
-const LOCK_TAKEN = 'a lock is taken'
+/** The message of errors whose detail names the sessions that have a lock. */
+export const LOCK_TAKEN = 'a lock is taken'
+
+/** The stack without the message, whose lines may look like its own. */
+export function stackBelow({ stack = '', message }: Error): string {
+  const from = stack.indexOf(message)
+  return from < 0 ? stack : stack.slice(from + message.length)
+}
 
 /** A defect: only its kind and place, since its message may quote a record. */
 function internalError(error: unknown): IntakeError {
   const kind = error instanceof Error ? error.name : typeof error
   const place =
-    error instanceof Error ? /at .*?([\w.-]+:\d+):\d+\)?$/m.exec(error.stack ?? '')?.[1] : undefined
+    error instanceof Error ? /at .*?([\w.-]+:\d+):\d+\)?$/m.exec(stackBelow(error))?.[1] : undefined
   return new IntakeError(`unexpected ${kind}${place === undefined ? '' : ` at ${place}`}`, {
     code: 'internal',
     verdict: 'stop',

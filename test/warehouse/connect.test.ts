@@ -1,7 +1,8 @@
 /** Sessions have the settings that loading needs, whatever the login, the database or the URL would have. */
+import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openSession } from '../../src/warehouse/connect.ts'
+import { databaseOf, openPool, openSession, withinBudget } from '../../src/warehouse/connect.ts'
 import { warehouseError } from '../../src/warehouse/sqlstate.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 
@@ -18,6 +19,9 @@ const NAMES = [
   'TimeZone',
   'search_path',
   'work_mem',
+  'client_encoding',
+  'DateStyle',
+  'standard_conforming_strings',
 ]
 
 async function settingsOf(url: string, planner: readonly string[] = []): Promise<Record<string, string>> {
@@ -34,6 +38,9 @@ const OURS = {
   statement_timeout: '0',
   idle_in_transaction_session_timeout: '0',
   TimeZone: 'UTC',
+  client_encoding: 'UTF8',
+  DateStyle: expect.stringMatching(/^ISO/),
+  standard_conforming_strings: 'on',
 }
 
 function withParameter(name: string, value: string): string {
@@ -42,11 +49,15 @@ function withParameter(name: string, value: string): string {
   return url.href
 }
 
-test('the time limits of a database do not apply to our sessions', async () => {
+test('the settings of a database do not apply to our sessions', async () => {
   await using owner = await openSession({ url: database.url, purpose: 'connect test' })
   const name = pg.escapeIdentifier(new URL(database.url).pathname.slice(1))
   for (const limit of ['statement_timeout', 'idle_in_transaction_session_timeout', 'lock_timeout'])
     await owner.client.query(`alter database ${name} set ${limit} = '7s'`)
+  await owner.client.query(`
+    alter database ${name} set timezone = 'Asia/Tokyo';
+    alter database ${name} set datestyle = 'German';
+    alter database ${name} set standard_conforming_strings = off`)
   expect(await settingsOf(database.url)).toMatchObject(OURS)
 })
 
@@ -70,6 +81,68 @@ test('options of the URL are kept in addition to ours, and ours win', async () =
     search_path: 'pg_catalog',
     work_mem: '1234',
   })
+})
+
+test('other parameters of the URL are kept, and several options are all used', async () => {
+  const url = new URL(database.url)
+  url.searchParams.append('options', '-c search_path=pg_catalog')
+  url.searchParams.append('options', '-c work_mem=1234kB')
+  url.searchParams.set('application_name', 'of the URL')
+  url.searchParams.set('connect_timeout', '7')
+  expect(await settingsOf(url.href)).toMatchObject({ ...OURS, search_path: 'pg_catalog', work_mem: '1234' })
+})
+
+test('a session has its own limit for locks, and shows its purpose and its worker', async () => {
+  const show = async (more: object) => {
+    await using session = await openSession({ url: database.url, purpose: 'connect test', ...more })
+    const { rows } = await session.client.query(
+      `select current_setting('lock_timeout') as limit, current_setting('application_name') as name`,
+    )
+    return rows[0]
+  }
+  expect(await show({})).toEqual({ limit: '10s', name: 'intake-sync connect test' })
+  expect(await show({ lockTimeoutMs: 7_000, worker: '0123abcd' })).toEqual({
+    ...{ limit: '7s', name: 'intake-sync connect test worker 0123abcd' },
+  })
+})
+
+test('a pool has at most so many connections, and closes idle ones', async () => {
+  const pool = openPool({ url: database.url, purpose: 'pool', connections: 2, idleMs: 20 })
+  const pids = await Promise.all(
+    [1, 2, 3, 4].map(() => pool.query('select pg_backend_pid() as pid, pg_sleep(0.01)')),
+  )
+  expect(new Set(pids.map(({ rows }) => rows[0].pid)).size).toBeLessThanOrEqual(2)
+  await expect.poll(() => pool.totalCount).toBe(0)
+  await pool.end()
+})
+
+test('a query that takes longer than its budget has no result; others fail, and the limits are reset', async () => {
+  const asked: unknown[][] = []
+  const query = async (text: string, values: unknown[]) => {
+    asked.push([text.replace(/\s+/g, ' ').trim(), ...values])
+    const code = /fail (\w+)/.exec(text)?.[1]
+    if (code !== undefined) throw Object.assign(new Error('of the server'), { code })
+    return { command: 'SELECT', rowCount: 1, rows: [{ ok: true }] }
+  }
+  const db = databaseOf({ query } as unknown as pg.ClientBase)
+  const within = (milliseconds: number, text: string) =>
+    withinBudget(db, milliseconds, async (own) => (await sql.raw(text).execute(own)).rows)
+  expect(await within(2.1, 'select')).toEqual([{ ok: true }])
+  expect(asked.map(([text, ...values]) => [String(text).slice(0, 18), ...values])).toEqual([
+    ['select set_config(', '3'],
+    ['select'],
+    ['select set_config('],
+  ])
+  expect(asked[0]![0]).toMatch(
+    /'statement_timeout', own.value, false\), set_config\('lock_timeout', own.value, false\)/,
+  )
+  expect(asked[2]![0]).toMatch(
+    /reset_val, false\) from pg_settings where name in \('statement_timeout', 'lock_timeout'\)/,
+  )
+  expect([await within(0, 'fail 57014'), await within(1, 'fail 55P03')]).toEqual([null, null])
+  expect(asked[3]).toEqual([expect.any(String), '1'])
+  await expect(within(1, 'fail 42P01')).rejects.toMatchObject({ code: '42P01' })
+  expect(asked).toHaveLength(12)
 })
 
 test('a statement that somebody canceled is retried, and the error says where to look', async () => {

@@ -7,7 +7,7 @@ import { openErasures } from '../../src/load/erasures.ts'
 import { lockStreams } from '../../src/load/runs.ts'
 import { forms } from '../../src/streams/forms.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
-import { isLocked, lockAlone, tryLock, unlock } from '../../src/warehouse/locks.ts'
+import { isLocked, lockAlone, lockForSession, tryLock, unlock } from '../../src/warehouse/locks.ts'
 import { warehouseError } from '../../src/warehouse/sqlstate.ts'
 import { makeLogin } from '../analytics/logins.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
@@ -73,7 +73,49 @@ describe('a reader that takes every key it knows', () => {
   })
 })
 
+/** Whether anybody has the lock of north's forms, as the second session sees it. */
+async function locked(): Promise<boolean> {
+  const { rows } = await sql<{ is: boolean }>`select ${isLocked('stream', sql.lit('1/forms'))} as is`.execute(
+    two.db,
+  )
+  return rows[0]!.is
+}
+
 describe('a lock', () => {
+  it('of a session that cannot be taken in time names the session that has it', async () => {
+    await lockForSession(one.db, 'worker', 'w')
+    const failure = await lockForSession(two.db, 'worker', 'w').catch(warehouseError)
+    const { processID } = one.client as unknown as { processID: number }
+    expect(failure).toMatchObject({
+      code: 'table_locked',
+      message: expect.stringMatching(new RegExp(`: session ${processID} \\(intake-sync one, login \\w+\\)$`)),
+    })
+    await unlock(one, 'worker', 'w')
+    await lockForSession(two.db, 'worker', 'w')
+    await unlock(two, 'worker', 'w')
+    const { client } = two
+    await client.query('begin')
+    await client.query('select 1 / 0').catch(() => {})
+    await expect(lockForSession(two.db, 'worker', 'w')).rejects.toMatchObject({ code: '25P02' })
+    await client.query('rollback')
+  })
+
+  it('of another database, with the same secret, or of two halves of a key is another lock', async () => {
+    await using copy = await createTestDatabase()
+    await using session = await openSession({ url: copy.url, purpose: 'copy' })
+    const secretOf = async (at: Session) =>
+      (await at.client.query('select * from intake_ops.lock_secret')).rows
+    expect(await secretOf(session)).toEqual(await secretOf(one))
+    expect(await tryLock(session, 'stream', '1/forms')).toBe(true)
+    await one.client.query(`select pg_advisory_lock((key >> 32)::int, ((key << 32) >> 32)::int)
+      from (select intake_ops.lock_key(7204311, '1/forms')) as own (key)`)
+    expect(await locked()).toBe(false)
+    expect(await tryLock(one, 'stream', '1/forms')).toBe(true)
+    expect(await locked()).toBe(true)
+    await one.client.query('select pg_advisory_unlock_all()')
+    expect(await locked()).toBe(false)
+  })
+
   it('that cannot be taken in time names the session that has it', async () => {
     await one.client.query('begin')
     await openErasures(one.db, 1)
@@ -96,12 +138,6 @@ describe('a lock', () => {
       code: 'held_by_another_run',
       hint: expect.stringContaining(`session ${processID} (intake-sync one, login`),
     })
-    const locked = async () => {
-      const { rows } = await sql<{
-        is: boolean
-      }>`select ${isLocked('stream', sql.lit('1/forms'))} as is`.execute(two.db)
-      return rows[0]!.is
-    }
     expect(await locked()).toBe(true)
     await unlock(one, 'stream', '1/forms')
     expect(await locked()).toBe(false)
