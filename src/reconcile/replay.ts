@@ -166,7 +166,7 @@ async function replayStream(replaying: Replaying): Promise<Replayed> {
   const running = new Set<Promise<void>>()
   let failure: { readonly error: unknown } | null = null
 
-  async function rewrite(part: RewritePortion): Promise<void> {
+  async function rewrite(part: RangePortion): Promise<void> {
     const counts = await loaders.run((loader) => rewriteOrHalve(loader, part))
     total.rewritten += counts.rewritten
     total.removed += counts.removed
@@ -196,7 +196,10 @@ async function replayStream(replaying: Replaying): Promise<Replayed> {
 
 type Counts = RewriteCounts & { readonly refused: number }
 
-async function rewriteOrHalve(session: Session, part: RewritePortion): Promise<Counts> {
+/** A portion of all ids. */
+type RangePortion = RewritePortion & { readonly scope: { readonly kind: 'range' } }
+
+async function rewriteOrHalve(session: Session, part: RangePortion): Promise<Counts> {
   try {
     return { ...(await rewritePart(session, part)), refused: 0 }
   } catch (error) {
@@ -215,14 +218,8 @@ async function rewriteOrHalve(session: Session, part: RewritePortion): Promise<C
 }
 
 /** Of a part that is cut in two, the second begins after the last id of the first. */
-function partOf(
-  part: RewritePortion,
-  envelopes: readonly Envelope[],
-  half: 'first' | 'second',
-): RewritePortion {
+function partOf(part: RangePortion, envelopes: readonly Envelope[], half: 'first' | 'second'): RangePortion {
   const { scope } = part
-  if (scope.kind !== 'range')
-    return { ...part, envelopes, scope: { kind: 'ids', ids: envelopes.map(({ id }) => id) } }
   const bounds =
     half === 'first'
       ? { after: scope.after, to: envelopes.at(-1)!.id }

@@ -1,10 +1,13 @@
 /** More lists that are longer than a portion: rows of exports compared with responses, expired log entries, dead letters. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { json } from '../api/support/service.ts'
+import { withoutPausesOfVerify } from '../e2e/support/impatient.ts'
 import { type LittleService, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
+
+withoutPausesOfVerify()
 
 let service: LittleService
 let warehouse: TestDatabase

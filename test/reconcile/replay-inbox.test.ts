@@ -1,6 +1,8 @@
 /** Stored draining events again, by the command itself. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { noonPlus, openScene, patientEvent, type Scene } from '../ingest/drain/scene.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { replayInbox } from '../../src/reconcile/replay-inbox.ts'
+import { noonPlus, openScene, patientEvent, type Scene, silent } from '../ingest/drain/scene.ts'
 import { wholeWarehouse } from '../operate/whole-warehouse.ts'
 import { runCommand } from '../support/run-command.ts'
 
@@ -64,12 +66,39 @@ it('an event that was tried in vain has all its tries again: what fails in passi
   expect(JSON.parse(ended.stdout).inbox).toEqual({ events: 1, done: 1, dead: 0, waiting: 0 })
 })
 
-it('events drained twice change nothing', async () => {
+it('events drained twice change nothing, and no event is waited for that is not due, or of another team', async () => {
+  await scene.rows(`insert into intake.teams (name) values ('other')`)
+  await scene.store([patientEvent('later', 1)])
+  await scene.rows(`update intake_raw.inbox set due_at = '2100-01-01'`)
+  await scene.store([patientEvent('theirs', 1)], { teamId: scene.teamId + 1 })
   await scene.store([patientEvent('a', 2), patientEvent('b', 3), patientEvent('a', 4, { city: 'Later' })])
   await scene.drain()
   const before = await wholeWarehouse(scene.url)
-  expect((await replay('--since', '2020-01-01')).code).toBe(0)
+  expect((await replay('--since', '2020-01-01', '--team', 'default')).code).toBe(0)
   expect(await wholeWarehouse(scene.url)).toEqual(before)
+})
+
+it('one that is stopped takes up no further events, and says so', async () => {
+  await scene.store([1, 2, 3, 4].map((at) => patientEvent(`p${at}`, at)))
+  await scene.drain()
+  const stop = new AbortController()
+  const progress: number[] = []
+  const replayed = await replayInbox({
+    ...{ url: scene.url, since: noonPlus(0), streams: null, versions: new Map(), portion: 1 },
+    ...{ clock: systemClock, logger: silent, signal: stop.signal },
+    onProgress: (events) => {
+      progress.push(events)
+      if (events === 2) stop.abort()
+    },
+  })
+  expect(progress).toEqual([1, 2])
+  expect(replayed).toMatchObject({ status: 'interrupted', events: 4, done: 4, waiting: 0 })
+  expect(await scene.rows('select status, error, options from intake_ops.runs')).toEqual([
+    {
+      ...{ status: 'interrupted', error: null },
+      options: { inbox: true, since: noonPlus(0), streams: null, teams: ['default'] },
+    },
+  ])
 })
 
 it('a dead-lettered event is retried; if it fails again, it waits again', async () => {

@@ -172,7 +172,11 @@ describe('verify --detach', () => {
     expect(stdout).toMatch(/south\/patients +60 +58 +2 +0 +0 +0/)
     expect(stdout).not.toContain('planted')
 
+    for (const worker of working.splice(0)) await worker.close()
     const repairing = await plan('verify', '--repair')
+    // Its streams are reserved until they are repaired.
+    expect((await runCommand(['backfill', '--streams', 'forms'], env)).code).toBe(3)
+    startWorker()
     expect(await ended(repairing)).toEqual({ status: 'succeeded', error: null })
     expect((await shown(repairing)).verification!.teams.south!.streams.patients).toMatchObject({
       ...{ missing: 2, repaired: 2 },
@@ -194,11 +198,30 @@ describe('verify --detach', () => {
     expect(verification!.teams.south!.streams.forms).toMatchObject({ error: null, missing: 0 })
   })
 
+  it('deletes more than a run deletes by itself only where that was allowed', async () => {
+    await rows(`insert into intake.packets (team_id, id, name, _version, _origin)
+      select team_id, 'extra ' || n, 'x', now(), 'hand' from intake.teams cross join generate_series(1, 51) n
+      where name = 'south'`)
+    startWorker()
+    const repaired = async (...words: string[]) => {
+      const run = await plan('verify', '--repair', '--streams', 'packets', ...words)
+      const { status } = await ended(run)
+      return [status, (await shown(run)).verification!.teams.south!.streams.packets!.repaired]
+    }
+    expect(await repaired()).toEqual(['needs_attention', 0])
+    expect(await repaired('--allow-mass-delete')).toEqual(['succeeded', 51])
+  })
+
   it('is canceled in the hands of a worker', async () => {
     emulator.control.setFaults('slow=1:60000')
     startWorker()
     const run = await plan('verify', '--streams', 'patients,forms')
     await expect.poll(() => claimed(run)).toHaveLength(4)
+    // Others end the sessions of a worker by its digits.
+    const sessions = `select application_name as name from pg_stat_activity
+      where datname = current_database() and application_name like 'intake-sync verify %'`
+    await expect.poll(async () => (await rows(sessions)).length).toBeGreaterThan(0)
+    for (const { name } of await rows<{ name: string }>(sessions)) expect(name).toMatch(/ worker [\da-f]{8}$/)
     const { stdout } = await runCommand(['runs', 'cancel', String(run), '--json'], env)
     expect(JSON.parse(stdout)).toEqual({ run_id: run, status: 'interrupted', canceled: true })
     expect(await ended(run)).toMatchObject({ status: 'interrupted' })
@@ -235,6 +258,7 @@ describe('replay --detach', () => {
       await rows(`update intake.patients set first_name = 'spoiled'`)
       await rows('delete from intake.response_answers')
       await rows('delete from intake.export_cells')
+      await rows(`update intake.export_columns set question_id = 'spoiled'`)
     }
     const tables = () => Promise.all(teams.map(({ name }) => storedTables(warehouse.url, name)))
     const counts = 'sum((result ->> $2)::int)::int'

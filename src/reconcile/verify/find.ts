@@ -112,8 +112,7 @@ async function classified({ db }: Session, scope: SearchScope): Promise<readonly
     )
     select found.id,
       case when expected.id is null then 'extra' when stored.id is null then 'missing' else 'different' end as kind,
-      array(select field from unnest(found.fields) as field
-            where field not in ('id') and expected.id is not null and stored.id is not null) as fields,
+      case when expected.id is not null and stored.id is not null then found.fields else '{}' end as fields,
       case when expected.id is null then raw.deleted is not false
            else coalesce(raw.hash = expected._hash and not raw.deleted, false) end as certain,
       coalesce(written._loaded_at > ${from}::timestamptz and (${stream.list === null}

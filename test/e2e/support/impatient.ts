@@ -3,7 +3,8 @@
  * Their real length is tested where it is decided.
  */
 
-import { afterAll, beforeAll, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, vi } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
 import type * as connect from '../../../src/warehouse/connect.ts'
 
 /** Pauses are drawn between nothing and their greatest length: always nearly nothing. */
@@ -14,6 +15,33 @@ export function withoutPauses(): void {
   afterAll(() => {
     vi.restoreAllMocks()
   })
+}
+
+/** The pauses of a verification before it compares again. */
+export interface SecondLooks {
+  /** Their lengths, in milliseconds. */
+  readonly pauses: number[]
+  /** What happens in each of them. */
+  meanwhile: () => Promise<unknown>
+}
+
+/** For a test file whose verifications are in its own process: the pauses of each test are noted, and take no time. */
+export function withoutPausesOfVerify(): SecondLooks {
+  const looks: SecondLooks = { pauses: [], meanwhile: async () => {} }
+  const { sleep } = systemClock
+  beforeEach(() => {
+    looks.pauses.splice(0)
+    looks.meanwhile = async () => {}
+    vi.spyOn(systemClock, 'sleep').mockImplementation(async (milliseconds, signal) => {
+      if (!new Error().stack!.includes('verify/confirm.ts')) return await sleep(milliseconds, signal)
+      looks.pauses.push(milliseconds)
+      await looks.meanwhile()
+    })
+  })
+  afterAll(() => {
+    vi.restoreAllMocks()
+  })
+  return looks
 }
 
 /** The replacement for src/warehouse/connect.ts in `vi.mock`. */

@@ -3,12 +3,13 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { instantOf } from '../../../src/core/time.ts'
 import { json } from '../../api/support/service.ts'
-import { withoutPauses } from '../../e2e/support/impatient.ts'
+import { withoutPauses, withoutPausesOfVerify } from '../../e2e/support/impatient.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
 import { openScene, patient, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
 import { runCommand } from '../../support/run-command.ts'
 
 withoutPauses()
+withoutPausesOfVerify()
 
 let scene: Scene
 let service: LittleService
@@ -24,6 +25,8 @@ afterEach(async () => {
 })
 
 interface Found {
+  readonly source: number
+  readonly warehouse: number
   readonly missing: readonly string[]
   readonly extra: readonly string[]
   readonly different: readonly { readonly id: string }[]
@@ -155,7 +158,8 @@ test('a log entry listed after the backfill is not overdue, though its time is j
 test('streams without a list are read again when something is loaded in between', async () => {
   const data = { id: 'k1', packet: 'k', is_submitted: false, form_index: 1, responses: [] }
   const event = { ...patientEvent('k1', 0), timestamp: at(-60_000), source: 'packet_response', data }
-  await scene.store([event])
+  const gone = { ...patientEvent('k2', 0, {}, { event_type: 'deleted' }), timestamp: at(-60_000) }
+  await scene.store([event, { ...gone, source: 'packet_response' }])
   await scene.drain()
   const { client } = scene.session
   await client.query('begin')
@@ -175,8 +179,9 @@ test('streams without a list are read again when something is loaded in between'
   )
   await scene.rows(
     `update intake.packet_responses target set _version = raw.version, _hash = raw.hash, form_index = 2, activity = 'progress',
-       _loaded_at = now() from intake_raw.records raw where raw.id = target.id`,
+       _loaded_at = now() from intake_raw.records raw where raw.id = target.id and raw.id = 'k1'`,
   )
   await client.query('commit')
-  expect(await verified).toMatchObject({ code: 0, found: { different: [] } })
+  // A deleted record counts on neither side.
+  expect(await verified).toMatchObject({ code: 0, found: { source: 1, warehouse: 1, different: [] } })
 })

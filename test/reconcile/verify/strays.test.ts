@@ -1,6 +1,7 @@
 /** Stored rows that are not listed: expired log entries, exports that may be gone, rows without a record. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { CLOCK_APART_MS, json } from '../../api/support/service.ts'
+import { withoutPausesOfVerify } from '../../e2e/support/impatient.ts'
 import { type LittleService, littlePatient, startLittleService } from '../../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import type { Ended } from '../../support/cli.ts'
@@ -22,6 +23,8 @@ const MANY = 60
 
 const FILE =
   'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,Smokes\np,A,B,a@b.example,,,False,No\n'
+
+withoutPausesOfVerify()
 
 let service: LittleService
 let warehouse: TestDatabase
@@ -122,6 +125,36 @@ it('of entries newer than the last read, only those that are not stored are not 
   expect(found).toMatchObject({ source: listed.length + 1, warehouse: MANY + 1, missing: [], different: [] })
   service.records.webhookDeliveries = listed
   await query(warehouse.url, `delete from intake.webhook_deliveries where id = 'd71'`)
+})
+
+it('an entry that retention removed is not missing, where it removed this log of this team', async () => {
+  const removed: unknown[] = []
+  for (const table of ['intake_raw.records', 'intake.webhook_deliveries'])
+    removed.push(...(await query(warehouse.url, `delete from ${table} where id = 'd30' returning id`)))
+  expect(removed).toHaveLength(2)
+  await query(warehouse.url, `insert into intake.teams (name) values ('other')`)
+  await query(
+    warehouse.url,
+    `insert into intake_ops.pruned_logs values (2, 'webhook_deliveries', '2027-01-01'), (1, 'messages', '2027-01-01')`,
+  )
+  const verified = async () => {
+    const { ended, found } = await verify('webhook_deliveries')
+    return [ended.code, found.missing]
+  }
+  expect(await verified()).toEqual([4, ['d30']])
+  const prune = (before: string) =>
+    query(
+      warehouse.url,
+      `insert into intake_ops.pruned_logs values (1, 'webhook_deliveries', $1)
+       on conflict (team_id, stream) do update set before = excluded.before`,
+      [before],
+    )
+  await prune('2026-01-01T00:00:30Z')
+  expect(await verified()).toEqual([4, ['d30']])
+  await prune('2026-01-01T00:00:30.000001Z')
+  expect(await verified()).toEqual([0, []])
+  await query(warehouse.url, 'delete from intake_ops.pruned_logs')
+  expect((await verify('webhook_deliveries', '--repair')).found.repaired).toBe(1)
 })
 
 it('a log whose list is empty is equal, and a repair deletes nothing of it', async () => {

@@ -1,5 +1,6 @@
 /** The tables are compared with the source, and repaired, by the command itself. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { withoutPausesOfVerify } from '../../e2e/support/impatient.ts'
 import { connect, openScene, query, type Scene } from '../../e2e/support/scene.ts'
 import { rowVersions } from '../../e2e/support/tables.ts'
 import { wholeWarehouse } from '../../operate/whole-warehouse.ts'
@@ -27,6 +28,8 @@ interface Document {
 
 const documentOf = ({ stdout }: Ended) => JSON.parse(stdout) as Document
 
+const looks = withoutPausesOfVerify()
+
 let scene: Scene
 
 beforeAll(async () => {
@@ -52,8 +55,11 @@ async function liveIds(table: string): Promise<string[]> {
 
 it('loaded records are equal, to the content hash, and nothing is written', async () => {
   const before = await rowVersions(scene.url)
+  const slices = () => scene.query('select * from intake_ops.checkpoints order by team_id, stream, slice')
+  const taken = await slices()
   const ended = await verify()
   expect(ended.code, ended.output).toBe(0)
+  expect(await slices()).toEqual(taken)
   const { equal, streams, run_id } = documentOf(ended)
   expect(equal).toBe(true)
   expect(streams.patients).toMatchObject({
@@ -72,16 +78,19 @@ it('loaded records are equal, to the content hash, and nothing is written', asyn
     run_id,
   ])
   expect(stored).toHaveLength(Object.keys(streams).length)
-  const [run] = await scene.query<{ kind: string; status: string }>(
-    'select kind, status from intake_ops.runs where run_id = $1',
+  const [run] = await scene.query(
+    'select kind, status, error, options from intake_ops.runs where run_id = $1',
     [run_id],
   )
-  expect(run).toEqual({ kind: 'verify', status: 'succeeded' })
+  expect(run).toEqual({
+    ...{ kind: 'verify', status: 'succeeded', error: null },
+    options: { streams: Object.keys(streams), teams: ['default'], repair: false },
+  })
 })
 
 it('finds exactly the rows that were changed, deleted and added by hand, and repairs exactly those', async () => {
   const patients = await liveIds('patients')
-  const [p0, p1, p2, p3, p4, p5] = patients
+  const [p0, p1, p2, p3, p4, p5, p6] = patients
   const responses = await scene.query<{ id: string }>(
     'select distinct response_id as id from intake.response_answers order by 1',
   )
@@ -101,6 +110,7 @@ it('finds exactly the rows that were changed, deleted and added by hand, and rep
       `update intake_raw.records set payload = payload || '{"city": "Elsewhere"}' where stream = 'patients' and id = $1`,
       [p5],
     ],
+    [`update intake_raw.records set hash = '\\x00' where stream = 'patients' and id = $1`, [p6]],
     [
       `insert into intake.patients (team_id, id, last_name, _version, _origin) values (1, 'nobody', 'X', now(), 'hand')`,
       [],
@@ -132,7 +142,16 @@ it('finds exactly the rows that were changed, deleted and added by hand, and rep
   const text = await runCommand(['verify', '--streams', 'patients'], { ...scene.env, LOG_LEVEL: 'error' })
   expect(text.stdout).toContain(`${p4} (the stored payload)`)
   expect(text.stdout).not.toMatch(/_hash|intake_raw/)
-  const found = documentOf(ended).streams
+  const { streams: found, run_id } = documentOf(ended)
+  const [run] = await scene.query<{ error: string }>('select error from intake_ops.runs where run_id = $1', [
+    run_id,
+  ])
+  expect(run!.error.split('\n')).toEqual([
+    'default/patients: 2 missing, 2 extra, 5 different, 0 repaired',
+    'default/forms: 0 missing, 0 extra, 1 different, 0 repaired',
+    'default/responses: 0 missing, 0 extra, 2 different, 0 repaired',
+    'default/exports: 0 missing, 0 extra, 2 different, 0 repaired',
+  ])
   expect(found.patients).toMatchObject({
     source: 24,
     missing: [p1, p2],
@@ -145,6 +164,7 @@ it('finds exactly the rows that were changed, deleted and added by hand, and rep
       { id: p3, fields: ['patient_tags'] },
       { id: p4, fields: ['intake_raw.records'] },
       { id: p5, fields: ['intake_raw.records'] },
+      { id: p6, fields: ['intake_raw.records'] },
     ].sort((a, b) => (a.id! < b.id! ? -1 : 1)),
   )
   expect(found.responses).toMatchObject({
@@ -168,7 +188,7 @@ it('finds exactly the rows that were changed, deleted and added by hand, and rep
   expect(repairedStreams.patients).toMatchObject({
     missing: [p1, p2],
     extra: ['no parent', 'nobody'],
-    repaired: 8,
+    repaired: 9,
   })
   expect([
     repairedStreams.responses!.repaired,
@@ -176,7 +196,7 @@ it('finds exactly the rows that were changed, deleted and added by hand, and rep
     repairedStreams.exports!.repaired,
   ]).toEqual([2, 1, 2])
   const written = (await rowVersions(scene.url)).filter((version) => !versions.has(version))
-  expect(written.filter((line) => line.startsWith('intake.patients '))).toHaveLength(8)
+  expect(written.filter((line) => line.startsWith('intake.patients '))).toHaveLength(9)
   expect(written.filter((line) => line.startsWith('intake.responses '))).toHaveLength(2)
   expect(written.filter((line) => line.startsWith('intake.messages '))).toEqual([])
   const after = await wholeWarehouse(scene.url)
@@ -286,6 +306,17 @@ it('deletes nothing beyond the guard, and reports it; fifty records are within i
   const done = await verify('--repair', '--allow-mass-delete', '--streams', 'packets')
   expect(done.code, done.output).toBe(0)
   expect(documentOf(done).streams.packets!.repaired).toBe(51)
+  // Of many live records, one in twenty.
+  const more = (live: number) =>
+    scene.query(
+      `insert into intake_ops.record_counts (team_id, stream, live, deleted) values (1, 'packets', $1, 0)`,
+      [live],
+    )
+  await more(1_040)
+  await add(52)
+  const part = await verify('--repair', '--streams', 'packets')
+  expect(documentOf(part).streams.packets, part.output).toMatchObject({ repaired: 52 })
+  await more(-1_040)
   await add(50)
   const few = await verify('--repair', '--streams', 'packets')
   expect(few.code, few.output).toBe(0)
@@ -314,17 +345,9 @@ it('changes during the comparison are distinguished from differences', async () 
     `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status)
      values (1, 'e1', '\\x00', (now() at time zone 'UTC')::date, now(), '', 'done')`,
   )
-  const verifying = verify('--streams', 'patients')
-  let running = true
-  void verifying.finally(() => {
-    running = false
-  })
-  // The change reaches the warehouse a little later, like an event.
-  let changes = 0
-  while (running) {
-    changes += 1
-    control.updatePatient(changing, { city: `City ${changes}` })
-    await new Promise((done) => setTimeout(done, 100))
+  // In each pause there is another change, which reaches the warehouse as an event would bring it.
+  looks.meanwhile = async () => {
+    control.updatePatient(changing, { city: `City ${looks.pauses.length}` })
     await query(
       scene.url,
       `with raw as (
@@ -333,8 +356,9 @@ it('changes during the comparison are distinguished from differences', async () 
       [changing],
     )
   }
-  const { patients } = documentOf(await verifying).streams
+  control.updatePatient(changing, { city: 'Before' })
+  const { patients } = documentOf(await verify('--streams', 'patients')).streams
   expect(patients!.different).toEqual([{ id: wrong, fields: ['phone_number'] }])
-  expect(patients!.missing).toEqual([])
-  expect(changes).toBeGreaterThan(5)
+  expect(patients).toMatchObject({ missing: [], newer: 1 })
+  expect(looks.pauses).toEqual([1_000])
 })
