@@ -19,9 +19,10 @@ export interface ClockSample {
 export interface ServiceClock {
   /** Adds a sample; has no effect once the offset is fixed. */
   sample(answer: ClockSample): void
-  /** Fixes the offset, at zero if no answer had a `Date`. Idempotent. */
-  fix(): void
-  /** Microseconds to add to our clock for a lower bound in the service's clock. Fixes the offset. */
+  /**
+   * Microseconds to add to our clock for a lower bound in the service's clock; zero if no answer had a `Date`. Fixes the
+   * offset.
+   */
   offset(): number
   /** `startedAt` in the service's clock, a lower bound, as `YYYY-MM-DDTHH:MM:SS.ffffffZ`. */
   observedAt(startedAt: number): string
@@ -60,7 +61,6 @@ export function openServiceClock(): ServiceClock {
 
   return {
     sample,
-    fix: () => void offset(),
     offset,
     observedAt: (startedAt) => canonicalTime(startedAt + offset()),
     skewSeconds,

@@ -94,8 +94,8 @@ export function openTeam(
   setMaxListeners(0, signal)
   const { name, teamId, timezone = 'UTC', ...connection } = team
   const version = options.version === undefined ? {} : { version: options.version }
-  const store = options.budgets?.ofTeam(teamId)
-  const limiter = team.limiter ?? openLimiter({ ...connection, store, clock, logger })
+  const open = () => openLimiter({ ...connection, store: options.budgets?.ofTeam(teamId), clock, logger })
+  const limiter = team.limiter ?? open()
   const client = openClient({
     ...connection,
     ...version,

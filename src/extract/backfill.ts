@@ -132,9 +132,11 @@ async function executeRun(
 /** With the limiter that all streams of the team share. */
 function limited(team: NumberedTeam, { budgets, clock, logger }: BackfillOptions) {
   const { concurrency, giveUpAfterMs, rateLimit } = team
-  const store = budgets?.ofTeam(team.teamId)
-  const limiter = team.limiter ?? openLimiter({ concurrency, giveUpAfterMs, rateLimit, store, clock, logger })
-  return { ...team, limiter }
+  const open = () => {
+    const store = budgets?.ofTeam(team.teamId)
+    return openLimiter({ concurrency, giveUpAfterMs, rateLimit, store, clock, logger })
+  }
+  return { ...team, limiter: team.limiter ?? open() }
 }
 
 async function look({ db }: Session, runId: string) {

@@ -40,8 +40,6 @@ export interface WorkOptions extends ExecuteOptions {
 export interface Worker extends AsyncDisposable {
   /** Why it cannot claim slices; null while it can. */
   trouble(): string | null
-  /** Slices that it executes now. */
-  readonly inHand: number
   /** Settles what it executes, and claims from now on, as canceled for this reason. Returns the name under which it claims. */
   cancel(reason: string): string
   close(): Promise<void>
@@ -213,9 +211,6 @@ export function openWorker(options: WorkOptions): Worker {
 
   return {
     trouble: () => lost,
-    get inHand() {
-      return busy.size
-    },
     cancel(reason) {
       if (canceled === null) {
         canceled = new Canceled(reason)

@@ -23,7 +23,6 @@ describe('observedAt is a lower bound on the service’s clock', () => {
             const serviceDate = Math.floor((startedAt + there + offset) / SECOND) * 1000
             clock.sample({ startedAt, receivedAt: startedAt + there + back, serviceDate })
           }
-          clock.fix()
           const readAt = canonicalTime(later.startedAt + later.there + offset)
           expect(clock.observedAt(later.startedAt) < readAt).toBe(true)
         },

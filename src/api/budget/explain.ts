@@ -15,10 +15,10 @@ const HEARING = 150_000
 const SAME = 5_000
 /** Ages of the requests that a report on a rejection names, in seconds, and the parts that each is divided into. */
 const AGES = [
-  [0, 1.2, 48],
-  [1.2, 12, 24],
-  [12, 72, 24],
   [72, 4000, 24],
+  [12, 72, 24],
+  [1.2, 12, 24],
+  [0, 1.2, 48],
 ] as const
 
 /** A division on its way, and whether the others have to know. */
@@ -124,7 +124,7 @@ function publish(step: Step, { limit, storeNow }: Here): void {
   step.notify = true
 }
 
-/** The requests of this process around a rejection of a request that was sent at `sentAt`; our clock. */
+/** The requests of this process around a rejection of a request that was sent at `sentAt`, the newest last; our clock. */
 export function requestsAround(limit: Limit, sentAt: number, now: number): Permits {
   const older = AGES.flatMap(([from, to, many]) =>
     requestsIn(limit, sentAt - to * SECOND, sentAt - from * SECOND, many),

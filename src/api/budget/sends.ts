@@ -14,8 +14,6 @@ export class Sends {
   #ring = new Float64Array(256)
   #first = 0
   #size = 0
-  /** Instant before which sends may have been forgotten. */
-  forgottenUpTo = Number.NEGATIVE_INFINITY
 
   get size(): number {
     return this.#size
@@ -62,7 +60,6 @@ export class Sends {
   }
 
   #forgetOldest(): void {
-    this.forgottenUpTo = this.#at(0)
     this.#first = (this.#first + 1) % this.#ring.length
     this.#size -= 1
   }

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openServiceClock } from '../../../src/api/service-clock.ts'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import type { StreamName } from '../../../src/core/envelope.ts'
+import type { Instant } from '../../../src/core/time.ts'
 import { RENEW_MS } from '../../../src/extract/conflicts/due-rows.ts'
 import { type RoundClient, refetchRound } from '../../../src/extract/conflicts/round.ts'
 import { type RefetchReason, requestRefetches } from '../../../src/load/refetches.ts'
@@ -126,6 +127,20 @@ describe('an answer that loses', () => {
     await round()
     expect(await left()).toEqual([])
     expect(await state()).toEqual([{ id: 'p', first_name: 'true', gone: false }])
+  })
+
+  test('to a state that was loaded meanwhile overrules nothing, however often it has lost', async () => {
+    await ask(['p'], 'patients', 'contested')
+    await rig.rows('update intake_ops.refetches set attempts = 5')
+    rig.service.interfere = (_, response) => {
+      const since = asked.serviceClock.observedAt(systemClock.now()) as Instant
+      const meanwhile = rig.hold('patients', [person('p', { first_name: 'meanwhile' })], since)
+      void meanwhile.then(() => json(response, person('p', { first_name: 'answer' })))
+      return true
+    }
+    await round(['patients'])
+    expect(await state()).toMatchObject([{ first_name: 'meanwhile' }])
+    expect(await left()).toMatchObject([{ attempts: 6 }])
   })
 
   test('for a record that is not found, and is stored under a fast clock, finally deletes it', async () => {

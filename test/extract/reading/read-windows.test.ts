@@ -299,12 +299,75 @@ test('a record that fails again stays a dead letter', async () => {
   )
 })
 
-test('an invalid checkpoint is reported, and everything is read', async () => {
-  rig.service.records.responses = [response('a', 3)]
-  await settled({ newest: instantOf(microsOf(ago(0)) + 3 * DAY * 1_000_000), swept_at: SWEPT })
-  const { note, queries } = await read()
-  expect([note.text, queries]).toEqual([
-    'the stored checkpoint is in the future; everything was read',
-    [null],
+test('summaries of the window are fetched once; one that cannot be fetched is requested later, and its dead letter waits', async () => {
+  const stamped = (id: string, days: number) => response(id, days, { updated_at: ago(20 * DAY) })
+  const known = stamped('known', 3)
+  rig.service.records.responses = [known, stamped('new', 2), stamped('failing', 1)]
+  await settled({ newest: known.submitted_at, swept_at: SWEPT })
+  const place = { teamId: rig.teamId, stream: 'responses', runId: '0' } as const
+  const deadLetter = { recordId: 'failing', origin: 'run:0 page:1', reason: 'x', body: '{}' }
+  await storeDeadLetters(rig.session.db, place, [deadLetter])
+  filtered((listed) => listed.map((each) => ({ ...each, answers: undefined, is_submitted: undefined })))
+  const listed = rig.service.interfere
+  rig.service.interfere = (request, reply) => {
+    if (!request.url.endsWith('/failing')) return listed(request, reply)
+    json(reply, { detail: 'no' }, 500)
+    return true
+  }
+  const fetched = () => [
+    ...new Set(rig.service.received.map(({ url }) => /responses\/(\w+)$/.exec(url)?.[1] ?? '')),
+  ]
+  await read()
+  expect(fetched().sort()).toEqual(['', 'failing', 'known', 'new'])
+  expect(await stored()).toEqual(['known', 'new'])
+  expect(await rig.rows('select id, origin from intake_ops.refetches')).toEqual([
+    { id: 'failing', origin: 'run:1' },
   ])
+  expect(await rig.rows('select status from intake_ops.dead_letters')).toEqual([{ status: 'waiting' }])
+  rig.service.interfere = listed
+  await read()
+  expect(fetched().sort()).toEqual(['', 'failing'])
+})
+
+test('a reading of everything that is never stable leaves the checkpoint as it was', async () => {
+  rig.service.records.responses = [response('a', 3, { submitted_at: NEWEST }), response('new', 1)]
+  const swept_at = ago(8 * DAY)
+  await settled({ newest: NEWEST, swept_at })
+  rig.service.interfere = (_, reply) => {
+    json(reply, { count: 9, next: null, previous: null, results: rig.service.records.responses })
+    return true
+  }
+  expect((await read()).queries).toEqual([null, null, null])
+  expect(await checkpoint()).toMatchObject({ newest: NEWEST, swept_at, steady: false })
+})
+
+describe('an invalid checkpoint is reported', () => {
+  const invalid = 'the stored checkpoint is in the future'
+  beforeEach(async () => {
+    rig.service.records.responses = [response('a', 3)]
+    await settled({ newest: instantOf(microsOf(ago(0)) + 3 * DAY * 1_000_000), swept_at: SWEPT })
+  })
+
+  test('and everything is read', async () => {
+    const { note, queries } = await read()
+    expect([note.text, queries]).toEqual([`${invalid}; everything was read`, [null]])
+  })
+
+  test('and with --since replaced by none, so that the next run reads everything', async () => {
+    const since = ago(4 * DAY)
+    expect(await read({ since })).toMatchObject({
+      note: {
+        text: `${invalid}; the records from --since on were read, and the next run reads everything`,
+        attention: false,
+      },
+      queries: [daysBefore(since, 2)],
+    })
+    expect(await checkpoint()).toMatchObject({ newest: null, swept_at: null })
+  })
+
+  test('together with a filter that is not trusted', async () => {
+    filtered(() => [])
+    const why = 'the service lists nothing for the date filter'
+    expect((await read({ since: ago(4 * DAY) })).note.text).toBe(`${invalid}; ${why}; everything was read`)
+  })
 })

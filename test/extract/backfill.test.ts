@@ -1,0 +1,218 @@
+/** A backfill in this process: when a team's part is over, what is closed, what it reports, and when it gives up. */
+import { pino } from 'pino'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { WireRequest } from '../../src/api/http/wire.ts'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
+import { type BackfillSummary, backfill } from '../../src/extract/backfill.ts'
+import type { BackfillOptions, TeamSource } from '../../src/extract/backfill-options.ts'
+import { EVERYTHING } from '../../src/extract/reading/window.ts'
+import { openBudgets } from '../../src/load/budgets.ts'
+import { storeDeadLetters } from '../../src/load/dead-letters.ts'
+import { teamIdOf } from '../../src/load/teams.ts'
+import { streamNamed } from '../../src/streams/catalogue.ts'
+import { openSession, type Session } from '../../src/warehouse/connect.ts'
+import { rowsOf } from '../load/loading.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+
+let database: TestDatabase
+let session: Session
+let logged: string[]
+let ahead = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  session = await openSession({ url: database.url, purpose: 'test' })
+  for (const name of ['one', 'two', 'three']) await teamIdOf(session.db, name)
+})
+afterAll(async () => {
+  await session.close()
+  await database.drop()
+})
+beforeEach(() => {
+  logged = []
+  ahead = 0
+})
+afterEach(() => rowsOf(session, 'delete from intake_ops.runs'))
+
+const hasty: Clock = {
+  now: () => systemClock.now() + ahead,
+  sleep: (milliseconds, signal) => systemClock.sleep(Math.min(milliseconds, 20), signal),
+}
+
+/** Every list has one record, once `ready` resolves. */
+function source(name: string, ready: () => Promise<unknown> = async () => {}, more: object = {}): TeamSource {
+  return {
+    ...{ name, baseUrl: 'http://127.0.0.1:1', apiKey: 'k', apiSecret: 's', apiVersion: '', concurrency: 2 },
+    wire: {
+      async send({ target }: WireRequest) {
+        await ready()
+        const results = [{ id: `${name} ${target}`, first_name: 'A', questions: [] }]
+        const body = Buffer.from(JSON.stringify({ count: 1, next: null, results }))
+        return { status: 200, headers: {}, body }
+      },
+      open: () => Promise.reject(new Error('not asked')),
+      close: async () => {},
+    },
+    ...more,
+  }
+}
+
+const options = (teams: readonly TeamSource[], over: Partial<BackfillOptions> = {}): BackfillOptions => ({
+  ...{
+    url: database.url,
+    teams,
+    streams: (['patients', 'forms'] as const).map((each) => streamNamed(each)!),
+  },
+  ...{ window: EVERYTHING, allowMassDelete: false, dry: false, migrated: true, clock: hasty },
+  ...{ random: Math.random, signal: new AbortController().signal, onProgress: () => {} },
+  logger: pino({ base: null }, { write: (line: string) => void logged.push(line) }),
+  ...over,
+})
+const runs = () =>
+  rowsOf<{ status: string; error: string | null }>(session, 'select status, error from intake_ops.runs')
+
+test('the part of a team is over, once, when its streams are read, though another team goes on', async () => {
+  const over: string[] = []
+  let answer = () => {}
+  const slow = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  const teams = [source('one'), source('two', () => slow)]
+  const running = backfill(options(teams, { onTeamEnded: (name) => void over.push(name) }))
+  await expect.poll(() => over).toEqual(['one'])
+  // Looks at the run.
+  await systemClock.sleep(100)
+  expect(over).toEqual(['one'])
+  answer()
+  expect(await running).toMatchObject({ status: 'succeeded', teams: [{ name: 'one' }, { name: 'two' }] })
+  expect(over).toEqual(['one', 'two'])
+})
+
+describe('a run of two teams, and a dry one', () => {
+  const counts = { opened: 0, closed: 0, limiter: 0 }
+  const summaries: BackfillSummary[] = []
+
+  beforeAll(async () => {
+    await using budgets = openBudgets(database.url)
+    const counting = {
+      ...budgets,
+      ofTeam(teamId: number) {
+        const budget = budgets.ofTeam(teamId)
+        counts.opened += 1
+        const close = async () => {
+          counts.closed += 1
+          await budget.close()
+        }
+        return { ...budget, close }
+      },
+    }
+    const permit = { accepted: () => {}, streaming: () => () => {}, throttled: () => true, lost: () => true }
+    const limiter = {
+      ...{ giveUpAfterMs: 60_000, acquire: async () => permit, permittedRate: () => null },
+      close: async () => {
+        counts.limiter += 1
+      },
+    }
+    await rowsOf(
+      session,
+      `insert into intake_raw.question_terms (team_id, form_id, question_id, position, kind, shows, waits)
+       select team_id, 'f', 'q of ' || name, 1, 'text', 'nothing', true from intake.teams`,
+    )
+    const [one] = await rowsOf<{ id: number }>(
+      session,
+      `select team_id as id from intake.teams where name = 'one'`,
+    )
+    for (const stream of ['patients', 'packets'] as const)
+      await storeDeadLetters(session.db, { teamId: one!.id, stream, runId: null }, [
+        { recordId: 'x', origin: 'event:e', reason: 'r', body: '{}' },
+      ])
+    const teams = [source('one'), source('two', undefined, { limiter })]
+    for (const dry of [false, true])
+      summaries.push(await backfill(options(teams, { dry, budgets: counting })))
+    await rowsOf(session, 'delete from intake_ops.dead_letters')
+    await rowsOf(session, 'delete from intake_raw.question_terms')
+  })
+
+  test('report dead letters of their teams and streams that wait, and the first also reworded questions', () => {
+    const attention = { status: 'needs_attention', teams: [{ waiting: 1 }, { waiting: 0 }] }
+    expect(summaries).toMatchObject([
+      { ...attention, waitingQuestions: [{ question_id: 'q of one' }, { question_id: 'q of two' }] },
+      { ...attention, runId: null, waitingQuestions: [] },
+    ])
+  })
+
+  test('give back every share of a budget, and leave a limiter of others open', () => {
+    expect(counts).toEqual({ opened: 2, closed: 2, limiter: 0 })
+  })
+})
+
+test('a dry run that is stopped is interrupted, and stores no run', async () => {
+  const stop = new AbortController()
+  const teams = [source('one', async () => stop.abort(new Error('SIGTERM')))]
+  const { signal } = stop
+  expect(await backfill(options(teams, { dry: true, signal }))).toMatchObject({
+    status: 'interrupted',
+    runId: null,
+  })
+  expect(await runs()).toEqual([])
+})
+
+test('a run that is stopped before it begins is interrupted, and asks the service nothing', async () => {
+  let asked = 0
+  const teams = [
+    source('one', async () => {
+      asked += 1
+    }),
+  ]
+  const signal = AbortSignal.abort(new Error('SIGTERM'))
+  expect(await backfill(options(teams, { signal }))).toMatchObject({ status: 'interrupted' })
+  expect([asked, (await runs())[0]!.status]).toEqual([0, 'interrupted'])
+})
+
+describe('a run that can claim nothing', () => {
+  /** Claims fail for a reason that may pass. */
+  async function withoutClaims<Result>(
+    work: (restore: () => Promise<unknown>) => Promise<Result>,
+  ): Promise<Result> {
+    await rowsOf(
+      session,
+      `create function refuse_claim() returns trigger language plpgsql as $$
+       begin raise exception 'not now' using errcode = '40001'; end $$`,
+    )
+    await rowsOf(
+      session,
+      `create trigger refuse_claim before update on intake_ops.slices for each row when (new.state = 'claimed')
+       execute function refuse_claim()`,
+    )
+    const restore = () => rowsOf(session, 'drop function if exists refuse_claim cascade')
+    try {
+      return await work(restore)
+    } finally {
+      await restore()
+    }
+  }
+  const isRefused = () => logged.some((line) => line.includes('no slices can be claimed'))
+
+  test('for less than thirty seconds goes on', async () => {
+    const { status } = await withoutClaims(async (restore) => {
+      const running = backfill(options([source('one')]))
+      await expect.poll(isRefused).toBe(true)
+      ahead = 25_000_000
+      await systemClock.sleep(100)
+      await restore()
+      return await running
+    })
+    expect(status).toBe('succeeded')
+  })
+
+  test('for longer ends as failed, with the reason', async () => {
+    await withoutClaims(async () => {
+      const running = backfill(options([source('one')]))
+      running.catch(() => {})
+      await expect.poll(isRefused).toBe(true)
+      ahead = 31_000_000
+      await expect(running).rejects.toMatchObject({ verdict: 'retry' })
+    })
+    expect(await runs()).toMatchObject([{ status: 'failed', error: expect.any(String) }])
+  })
+})

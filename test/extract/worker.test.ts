@@ -1,0 +1,270 @@
+/** A worker in this process, with work of this test: how much it executes at once, and what it gives back. */
+import { pino } from 'pino'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
+import type { Part, Settling, Works } from '../../src/extract/slices.ts'
+import { openWorker, type Worker, type WorkOptions } from '../../src/extract/work.ts'
+import { isCanceled } from '../../src/load/cancel-run.ts'
+import { insertRun } from '../../src/load/slice.ts'
+import { teamIdOf } from '../../src/load/teams.ts'
+import { openSession, type Session } from '../../src/warehouse/connect.ts'
+import { rowsOf } from '../load/loading.ts'
+import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+
+let database: TestDatabase
+let session: Session
+const ids: Record<string, number> = {}
+const working: Worker[] = []
+let logged: string[]
+let failures: unknown[]
+let ended: string[]
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  session = await openSession({ url: database.url, purpose: 'test' })
+  for (const name of ['one', 'two', 'unknown']) ids[name] = await teamIdOf(session.db, name)
+})
+afterAll(async () => {
+  await session.close()
+  await database.drop()
+})
+beforeEach(() => {
+  logged = []
+  failures = []
+  ended = []
+})
+afterEach(async () => {
+  for (const worker of working.splice(0)) await worker.close()
+  await rowsOf(session, 'delete from intake_ops.runs')
+})
+
+const hasty: Clock = {
+  now: systemClock.now,
+  sleep: (milliseconds, signal) => systemClock.sleep(Math.min(milliseconds, 20), signal),
+}
+
+/** Slices of this test's work wait here until they are let go; one that is aborted ends as interrupted. */
+interface Waiting {
+  readonly part: Part
+  readonly go: (error?: Error) => void
+}
+function openWork() {
+  const waiting: Waiting[] = []
+  let most = 0
+  let inHand = 0
+  const works: Works = {
+    verify: {
+      async execute(part) {
+        inHand += 1
+        most = Math.max(most, inHand)
+        const { signal } = part.options
+        const made = (status: 'succeeded' | 'interrupted', note: string | null): Settling => {
+          return { report: { status, note }, store: async () => {} }
+        }
+        try {
+          return await new Promise<Settling>((resolve, reject) => {
+            const stopped = () =>
+              resolve(made('interrupted', String(signal.reason?.message ?? signal.reason)))
+            signal.addEventListener('abort', stopped)
+            if (signal.aborted) stopped()
+            waiting.push({ part, go: (error) => (error ? reject(error) : resolve(made('succeeded', null))) })
+          })
+        } finally {
+          inHand -= 1
+        }
+      },
+      close: async () => ({ status: 'succeeded', teams: ['one'], stale: null }),
+    },
+  }
+  const names = () => waiting.map(({ part: { team, stream } }) => `${team.name} ${stream.name}`)
+  return { works, waiting, names, most: () => most }
+}
+
+const source = (name: string) => {
+  const wire = { send: nobody, open: nobody, close: async () => {} }
+  return {
+    name,
+    baseUrl: 'http://127.0.0.1:1',
+    apiKey: 'k',
+    apiSecret: 's',
+    apiVersion: '',
+    concurrency: 1,
+    wire,
+  }
+}
+const nobody = () => Promise.reject(new Error('not asked'))
+
+function start(works: Works, more: Partial<WorkOptions> = {}): Worker {
+  const worker = openWorker({
+    ...{ url: database.url, clock: hasty, random: Math.random, works, teams: [source('one'), source('two')] },
+    logger: pino({ base: null }, { write: (line: string) => void logged.push(line) }),
+    onRunEnded: async ({ runId }) => void ended.push(runId),
+    onFailed: (error) => void failures.push(error),
+    ...more,
+  })
+  working.push(worker)
+  return worker
+}
+
+/** Plans patients and forms of each of these teams. */
+async function plan(...names: readonly string[]): Promise<string> {
+  const parts = names.flatMap((name) =>
+    (['patients', 'forms'] as const).map((stream) => ({ teamId: ids[name]!, stream })),
+  )
+  const verify = { kind: 'verify', reserves: false } as const
+  return await session.db.transaction().execute((db) => insertRun(db, {}, {}, parts, verify))
+}
+const states = async (run: string) =>
+  (
+    await rowsOf<{ what: string }>(
+      session,
+      `select concat_ws(' ', team.name, stream, state, nullif(takeovers, 0)) as what
+       from intake_ops.slices left join intake.teams team using (team_id) where run_id = $1 order by slice_id`,
+      [run],
+    )
+  ).map(({ what }) => what.trim())
+const owners = () =>
+  rowsOf<{ owner: string }>(session, `select distinct owner from intake_ops.slices where state = 'claimed'`)
+
+test('no more slices are executed at once than it has places; each that ends makes room for another', async () => {
+  const { works, waiting, most } = openWork()
+  const worker = start(works, { concurrency: 2 })
+  expect(worker.trouble()).toBe('has not begun')
+  const run = await plan('one', 'two')
+  for (let slices = 1; slices <= 4; slices++) {
+    await expect.poll(() => waiting.length).toBe(Math.min(4, slices + 1))
+    // Rounds without a free place.
+    await systemClock.sleep(60)
+    expect(waiting.length).toBe(Math.min(4, slices + 1))
+    waiting[slices - 1]!.go()
+  }
+  await expect
+    .poll(() => states(run))
+    .toEqual(['one patients done', 'one forms done', 'two patients done', 'two forms done', 'done'])
+  expect([ended, most(), worker.trouble(), failures]).toEqual([[run], 2, null, []])
+})
+
+test('only slices of its teams and, if it is of a run, of this run are executed', async () => {
+  const { works, names } = openWork()
+  const [other, run] = [await plan('two'), await plan('one', 'unknown')]
+  start(works, { runId: run })
+  await expect.poll(names).toHaveLength(2)
+  await systemClock.sleep(60)
+  expect(names().sort()).toEqual(['one forms', 'one patients'])
+  expect((await states(run)).slice(2)).toEqual([
+    'unknown patients pending',
+    'unknown forms pending',
+    'pending',
+  ])
+  expect(await states(other)).toEqual(['two patients pending', 'two forms pending', 'pending'])
+})
+
+test('slices that it is executing when it is closed are given back, which counts as no takeover', async () => {
+  const { works, waiting } = openWork()
+  const run = await plan('one')
+  const worker = start(works)
+  await expect.poll(() => waiting.length).toBe(2)
+  await worker.close()
+  expect(await states(run)).toEqual(['one patients pending', 'one forms pending', 'pending'])
+  expect(failures).toEqual([])
+})
+
+test('slices that it is executing when its run is canceled are canceled, and so are those that it has not begun', async () => {
+  const { works, waiting } = openWork()
+  const run = await plan('one', 'two')
+  const worker = start(works, { concurrency: 1 })
+  await expect.poll(() => waiting.length).toBe(1)
+  const [owner] = await owners()
+  expect(worker.cancel('stopped by ann')).toBe(owner!.owner)
+  const canceled = ['one patients', 'one forms', 'two patients', 'two forms'].map(
+    (what) => `${what} canceled`,
+  )
+  await expect.poll(() => states(run)).toEqual([...canceled, 'done'])
+  expect(isCanceled(waiting[0]!.part.options.signal)).toBe(true)
+  expect(waiting).toHaveLength(1)
+  // The first reason stays.
+  worker.cancel('again')
+  const next = await plan('one')
+  await expect.poll(() => ended).toEqual([run, next])
+  const notes = await rowsOf(
+    session,
+    `select distinct result ->> 'note' as note from intake_ops.slices
+    where run_id = ${next} and team_id is not null`,
+  )
+  for (const { note } of notes) expect(note).toContain('stopped by ann')
+})
+
+describe('a slice that fails', () => {
+  test('is reported, given back as one that ended a worker, and executed again', async () => {
+    const { works, waiting, names } = openWork()
+    const run = await plan('one')
+    start(works, { concurrency: 1 })
+    await expect.poll(() => waiting.length).toBe(1)
+    const error = new Error('a fault of ours')
+    waiting[0]!.go(error)
+    await expect.poll(() => waiting.length).toBe(2)
+    expect(failures).toEqual([error])
+    expect(logged.join()).toContain('a slice was given up: ')
+    for (let at = 1; at < 3; at++) {
+      await expect.poll(() => waiting.length).toBeGreaterThan(at)
+      waiting[at]!.go()
+    }
+    await expect.poll(() => states(run)).toEqual(['one patients done 1', 'one forms done', 'done'])
+    expect(names().filter((name) => name === 'one patients')).toHaveLength(2)
+  })
+
+  test('because another worker has it is reported by nobody', async () => {
+    const { works, waiting } = openWork()
+    await plan('one')
+    start(works)
+    await expect.poll(() => waiting.length).toBe(2)
+    await rowsOf(
+      session,
+      `update intake_ops.slices set owner = 'another', epoch = epoch + 1 where state = 'claimed'`,
+    )
+    await expect
+      .poll(() => waiting.map(({ part }) => part.options.signal.reason?.message))
+      .toEqual(Array(2).fill('another worker has the slice'))
+    expect(failures).toEqual([])
+  })
+})
+
+test('without its session it is another worker: what it was executing is stopped, and executed again by another name', async () => {
+  const { works, waiting } = openWork()
+  const run = await plan('one')
+  const worker = start(works)
+  await expect.poll(() => waiting.length).toBe(2)
+  const [before] = await owners()
+  const name = before!.owner.split(':').at(-1)
+  await rowsOf(
+    session,
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()
+       and application_name = 'intake-sync work worker ${name}'`,
+  )
+  await expect.poll(() => waiting.length).toBe(4)
+  expect(waiting[0]!.part.options.signal.reason.message).toBe('the worker lost its session')
+  const [after] = await owners()
+  expect(after!.owner).not.toBe(before!.owner)
+  for (const { go } of waiting.slice(2)) go()
+  await expect.poll(() => states(run)).toEqual(['one patients done 1', 'one forms done 1', 'done'])
+  expect(worker.trouble()).toBe(null)
+})
+
+test('while it cannot claim it says why, in one line of the log, and goes on when it can', async () => {
+  const { works, waiting } = openWork()
+  const run = await plan('one')
+  await rowsOf(session, 'alter table intake_ops.slices rename to slices_elsewhere')
+  let worker: Worker
+  try {
+    worker = start(works)
+    await expect.poll(() => failures.length).toBeGreaterThan(2)
+    expect(worker.trouble()).toContain('the tables of the warehouse')
+    expect(logged.filter((line) => line.includes('no slices can be claimed'))).toHaveLength(1)
+  } finally {
+    await rowsOf(session, 'alter table intake_ops.slices_elsewhere rename to slices')
+  }
+  await expect.poll(() => waiting.length).toBe(2)
+  expect(worker.trouble()).toBe(null)
+  for (const { go } of waiting) go()
+  await expect.poll(() => ended).toEqual([run])
+})
