@@ -95,6 +95,39 @@ test('its time is that of Postgres, and a person reads limit, window and pause i
   expect(Number(later)).toBeGreaterThan(Number(learned.learned_at))
 })
 
+test('what another version of the program stored in another format is not read, and replaced', async () => {
+  const budget = budgetOf(7)
+  await write(budget, { learned: { count: 20, window: 60_000_000 } })
+  const learnedAt = () =>
+    ask(
+      warehouse.url,
+      'select learned_at is not null as dated, version::int from intake_ops.budgets where team_id = 7',
+    )
+  expect(await learnedAt()).toEqual([{ dated: true, version: 1 }])
+  expect(await write(budget)).toMatchObject({ writes: 1 })
+  await ask(
+    warehouse.url,
+    `update intake_ops.budgets set division = division || '{"format": 2}' where team_id = 7`,
+  )
+  expect(await write(budget)).toMatchObject({ writes: 0 })
+  expect(await write(budget)).toMatchObject({ writes: 1 })
+  expect(await learnedAt()).toEqual([{ dated: true, version: 4 }])
+})
+
+test('one that is closed is woken no more, and the others of its process are', async () => {
+  const budgets = openBudgets(warehouse.url)
+  opened.push(budgets)
+  const [closed, other] = [budgets.ofTeam(8), budgets.ofTeam(8)]
+  const woken: string[] = []
+  for (const [name, budget] of Object.entries({ closed, other })) {
+    await write(budget)
+    budget.listen(() => woken.push(name))
+  }
+  await closed.close()
+  await write(budgetOf(8), {}, true)
+  await expect.poll(() => woken).toEqual(['other'])
+})
+
 test('a connection that broke is replaced, and still wakes', async () => {
   const [broken, other] = [6, 6].map(budgetOf) as [TeamBudget, TeamBudget]
   let woken = 0

@@ -206,6 +206,10 @@ describe('a claim', () => {
       ...{ owner: 'host:2:bbbbbbbb', teams, streams, kinds: ['verify'], most: 5 },
     })
     expect(mine.map(nameOf)).toEqual(['large', 'large'])
+    expect(mine[0]).toMatchObject({
+      reserves: false,
+      taken: { epoch: '0', cursor: null, takenAt: '-infinity' },
+    })
     await release(two.db, mine[0]!)
     await rowsOf(
       two,
@@ -219,8 +223,54 @@ describe('a claim', () => {
     expect(await plannedRunOf(one.db, ids[0]!, loading.stream)).toBe(null)
   })
 
-  it('takes only slices of teams that the worker knows, and of a form that it knows', async () => {
+  it('begins where the last one settled: under the next epoch, with its cursor, for the run and the time of the claim', async () => {
+    const stored = () =>
+      rowsOf<Record<string, unknown>>(
+        one,
+        `select owner, heartbeat_at > now() - interval '1 minute' as lives, claimed_at > now() - interval '1 minute' as claimed,
+           settled_at > now() - interval '1 minute' as settled, result from intake_ops.slices order by slice_id limit 1`,
+      )
+    const take = async () => {
+      const runId = await plan(1)
+      const [claimed] = await claim(one, 1)
+      if (claimed?.kind !== 'stream') throw new Error('no stream was claimed')
+      return { runId, claimed }
+    }
+    const first = await take()
+    const key = { teamId: ids[0]!, stream: streams[0], slice: '' }
+    expect(first.claimed).toMatchObject({
+      ...{ team: 'large', stream: streams[0], reserves: true, spec: { kind: 'stream', ...spec } },
+      taken: { ...key, runId: first.runId, epoch: first.claimed.epoch },
+    })
+    expect(await stored()).toEqual([
+      { owner: 'host:1:aaaaaaaa', lives: true, claimed: true, settled: null, result: null },
+    ])
+    await settleSlice(one.db, first.claimed.taken, { place: 7 })
+    await one.db.transaction().execute((db) => settleClaimed(db, first.claimed, 'done', { fetched: 3 }))
+    expect(await stored()).toMatchObject([
+      { owner: 'host:1:aaaaaaaa', settled: true, result: { fetched: 3 } },
+    ])
+    await rowsOf(
+      one,
+      `delete from intake_ops.runs; update intake_ops.checkpoints set updated_at = '2020-01-01'`,
+    )
+    const { runId, claimed } = await take()
+    const epoch = String(Number(first.claimed.epoch) + 1)
+    expect(claimed).toMatchObject({ epoch, taken: { ...key, runId, epoch, cursor: { place: 7 } } })
+    expect(new Date(claimed.taken.takenAt).getTime()).toBeGreaterThan(Date.now() - 60_000)
+    expect(
+      await rowsOf(
+        one,
+        `select run_id, updated_at > '2020-01-02' as touched from intake_ops.checkpoints where (team_id, stream, slice) = ($1, $2, '')`,
+        [ids[0], streams[0]],
+      ),
+    ).toEqual([{ run_id: runId, touched: true }])
+  })
+
+  it('takes only slices of teams and streams that the worker knows, and of a form that it knows', async () => {
     await plan(1, 1)
+    const narrow = { owner: 'host:1:aaaaaaaa', teams, streams: [streams[1]!], most: 5 }
+    expect(await claimSlices(one.db, narrow)).toEqual([])
     await rowsOf(one, `update intake_ops.slices set spec = spec || '{"version": 3}' where team_id = $1`, [
       ids[1],
     ])

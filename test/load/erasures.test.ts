@@ -6,7 +6,9 @@ import { withoutErasedRows } from '../../src/load/exports/erased-rows.ts'
 import { openExportText } from '../../src/load/exports/export-text.ts'
 import { openFileLines } from '../../src/load/exports/file-lines.ts'
 import { openFileProblems } from '../../src/load/exports/file-problems.ts'
+import { compareBatch } from '../../src/load/merge/load.ts'
 import { type BatchSource, prepareStaging, writeBatch } from '../../src/load/merge/write-batch.ts'
+import { untakenSlice } from '../../src/load/slice.ts'
 import { linesOf } from '../../src/normalize/lines.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { responses } from '../../src/streams/responses.ts'
@@ -79,10 +81,26 @@ describe('an erasure during loads', () => {
   ])('lines made before it, and written after (%s), lose the rows of the patient', async (_, from) => {
     const lines = linesFor('p-1', 'p-2', 'p-3')
     await note('p-2')
+    const skipped = async () => {
+      const { rows } = await eraser.client.query(
+        'select skipped::int, last_skipped_at as at from intake_ops.erasures',
+      )
+      return rows
+    }
+    // A dry run counts it, and stores nothing.
+    const batch = {
+      stream: patients,
+      lines,
+      deadLetters: [],
+      taken: untakenSlice({ teamId: 1, stream: 'patients', slice: '' }, '1'),
+    }
+    expect(await compareBatch(loader, batch)).toMatchObject({ changed: 2, deleted: 0, erased: 1 })
+    expect(await skipped()).toEqual([{ skipped: 0, at: null }])
     await loader.client.query('begin')
     const result = await write(patients, lines, from)
     await loader.client.query('commit')
-    expect(result).toMatchObject({ changed: 2, deleted: 0 })
+    expect(result).toMatchObject({ changed: 2, deleted: 0, erased: 1 })
+    expect(await skipped()).toEqual([{ skipped: 1, at: expect.any(Date) }])
     expect(await idsOf('patients')).toEqual(['p-1', 'p-3'])
     const { rows } = await eraser.client.query('select id from intake.patients order by 1')
     expect(rows).toEqual([{ id: 'p-1' }, { id: 'p-3' }])

@@ -1,6 +1,6 @@
 /** Figures and lines of a run in progress, stored for those who watch it. */
 import pino from 'pino'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { openRunProgress, type Phase } from '../../src/load/run-progress.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
@@ -8,6 +8,8 @@ import { openWarehouse, query } from '../e2e/support/scene.ts'
 async function openRun() {
   const { url, drop } = await openWarehouse()
   onTestFinished(drop)
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
   const [team] = await query<{ team_id: number }>(
     url,
     `insert into intake.teams (name) values ('north') returning team_id`,
@@ -18,6 +20,12 @@ async function openRun() {
   )
   const teamId = team!.team_id
   return { url, runId: run!.run_id, teamId, teams: [{ name: 'north', teamId }] }
+}
+
+/** After a second of the timer. */
+function later<Row extends object>(url: string, text: string) {
+  vi.advanceTimersByTime(1_000)
+  return query<Row>(url, text)
 }
 
 const FIGURES = {
@@ -36,7 +44,7 @@ it('times are those of the run’s clock, and lines go to its own log too', asyn
   progress.logger.warn({ team: 'north', stream: 'patients' }, 'slow')
   micros += 90_000_000
   const stored = () =>
-    query(
+    later(
       url,
       `select to_json(began_at at time zone 'UTC') as began, to_json(updated_at at time zone 'UTC') as updated,
          (select to_json(at at time zone 'UTC') from intake_ops.run_log) as logged from intake_ops.run_progress`,
@@ -60,7 +68,7 @@ it('the figures are stored again when they change, such as the count of a list, 
   }
   progress.watch(teamId, 'patients', () => ({ ...now }))
   const stored = () =>
-    query(
+    later(
       url,
       `select phase, pages::int, requests::int, throttled::int, fetched::int, expected::int, permitted_rate
        from intake_ops.run_progress`,
@@ -82,10 +90,15 @@ it('the end of a stream that could not be stored is tried again', async () => {
     reads += 1
     return { ...FIGURES, phase: 'ended' }
   })
-  await expect.poll(() => reads).toBeGreaterThan(1)
+  await expect
+    .poll(() => {
+      vi.advanceTimersByTime(1_000)
+      return reads
+    })
+    .toBeGreaterThan(1)
   await query(url, 'alter table intake_ops.away rename to run_progress')
   await expect
-    .poll(() => query(url, 'select phase from intake_ops.run_progress'))
+    .poll(() => later(url, 'select phase from intake_ops.run_progress'))
     .toEqual([{ phase: 'ended' }])
 })
 
@@ -109,7 +122,7 @@ it('the last figures and lines of a run are tried again, on a new connection', a
     ...{ url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }) },
   })
   const stored = () =>
-    query(
+    later(
       url,
       'select phase, (select array_agg(message) from intake_ops.run_log) as log from intake_ops.run_progress',
     )
@@ -133,7 +146,7 @@ it('a log keeps its last 300 lines, whatever other runs have logged', async () =
      select run_id, line, now(), 'info', 'of the other' from other, unnest(array[1, 9000]) as line`,
   )
   const stored = () =>
-    query(
+    later(
       url,
       `select run_id = ${runId} as is_own, count(*)::int as lines, min(line) as first, max(line) as last
        from intake_ops.run_log group by 1 order by 1`,
@@ -150,4 +163,39 @@ it('a log keeps its last 300 lines, whatever other runs have logged', async () =
   note(299)
   await progress[Symbol.asyncDispose]()
   expect(await stored()).toEqual([others, { is_own: true, lines: 300, first: 2, last: 301 }])
+})
+
+it('processes that execute one run number the lines of its log one after another; lines below info are not kept', async () => {
+  const { url, runId, teams } = await openRun()
+  const logger = pino({ level: 'silent' })
+  const shared = { url, runId, teams, clock: systemClock, logger, isShared: true }
+  {
+    // A run of less than a second leaves nothing.
+    await using short = openRunProgress(shared)
+    short.logger.info('short')
+  }
+  await using one = openRunProgress(shared)
+  await using other = openRunProgress(shared)
+  const stored = async () =>
+    (
+      await later<{ line: string }>(
+        url,
+        `select concat_ws(' ', line, level, team.name, stream, message) as line
+         from intake_ops.run_log left join intake.teams team using (team_id) order by run_log.line`,
+      )
+    ).map(({ line }) => line)
+  expect(await stored()).toEqual([])
+  one.logger.debug('not kept')
+  one.logger.info({ team: 'north', stream: 'forms' }, 'first')
+  one.logger.error('second')
+  await expect.poll(stored).toEqual(['1 info north forms first', '2 error second'])
+  other.logger.warn({ team: 'unknown' }, 'of the other')
+  await expect.poll(stored).toHaveLength(3)
+  one.note({ team: 'north', stream: 'forms' }, 'third')
+  await expect
+    .poll(stored)
+    .toEqual([
+      '1 info north forms first',
+      ...['2 error second', '3 warn of the other', '4 info north forms third'],
+    ])
 })

@@ -1,6 +1,6 @@
 /** The locks of streams: all requested ones, or an error that names the other runs, and no lock else. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { lockStreams } from '../../src/load/runs.ts'
+import { lockStreams, unlockStreams } from '../../src/load/runs.ts'
 import { forms } from '../../src/streams/forms.ts'
 import { packets } from '../../src/streams/packets.ts'
 import { patients } from '../../src/streams/patients.ts'
@@ -92,6 +92,15 @@ test('locks last as long as their session, whatever its transactions do', async 
 test('the lock is that of `team number/stream`, which can be requested alone', async () => {
   expect(await tryLock(two, 'stream', '1/patients')).toBe(true)
   await expect(lockStreams(one, [patients], [CLINIC])).rejects.toThrow('patients of clinic')
+})
+
+test('the locks of one team are released before the session ends, those of the others stay', async () => {
+  await lockStreams(one, [patients, forms], [CLINIC, HOSPITAL])
+  await unlockStreams(one, [patients, forms], CLINIC)
+  await lockStreams(two, [patients, forms], [CLINIC])
+  await expect(lockStreams(two, [patients, forms], [HOSPITAL])).rejects.toThrow(
+    'patients of hospital, forms of hospital',
+  )
 })
 
 test('an empty request is no error', async () => {

@@ -1,7 +1,8 @@
 /** The rows of intake.teams: one number per name, whoever asks first, and the environment of the service. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { noteEnvironment, restoreTeam, teamIdOf } from '../../src/load/teams.ts'
+import { noteEnvironment, noteTimezone, restoreTeam, teamIdOf } from '../../src/load/teams.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
+import { tryLock } from '../../src/warehouse/locks.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { rowsOf, waitsForLock } from './loading.ts'
 
@@ -83,31 +84,63 @@ test('an environment is stored only for its own team, and an unchanged one write
   expect(await teams('one')).toMatchObject([{ environment: 'sandbox' }])
 })
 
+test('a time zone is stored for its own team if Postgres knows it, and an unchanged one writes nothing', async () => {
+  const [one, other] = [await teamIdOf(session.db, 'zoned'), await teamIdOf(session.db, 'of another zone')]
+  const zones = () =>
+    rowsOf<{ timezone: string; xmin: string }>(
+      session,
+      'select timezone, xmin::text from intake.teams where team_id = any ($1) order by team_id',
+      [[one, other]],
+    )
+  for (const [zone, stored] of [
+    ['Asia/Tokyo', 'Asia/Tokyo'],
+    ['Nowhere/Town', 'Asia/Tokyo'],
+    ['europe/paris', 'europe/paris'],
+  ] as const) {
+    await noteTimezone(session.db, one, zone)
+    expect((await zones()).map(({ timezone }) => timezone)).toEqual([stored, 'UTC'])
+  }
+  const before = await zones()
+  await noteTimezone(session.db, one, 'europe/paris')
+  expect(await zones()).toEqual(before)
+})
+
 test('a restored team has its waiting events again, and none that was dead-lettered', async () => {
-  const team = await teamIdOf(session.db, 'restored')
-  const put = (id: string, due: string | null) =>
+  const [team, other] = [await teamIdOf(session.db, 'restored'), await teamIdOf(session.db, 'still removed')]
+  const put = (id: string, due: string | null, of = team) =>
     rowsOf(
       session,
       `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status, due_at, settled_at)
        values ($1, $2, '\\x00', current_date, now(), '', 'dead', $3, now())`,
-      [team, id, due],
+      [of, id, due],
     )
   await put('waited', 'infinity')
   await put('dead-lettered', null)
+  await put('of the other', 'infinity', other)
   await rowsOf(
     session,
-    `insert into intake_ops.removed_teams (team_id, name, data) values ($1, 'restored', 'kept')`,
-    [team],
+    `insert into intake_ops.removed_teams (team_id, name, data) values ($1, 'restored', 'kept'), ($2, 'still removed', 'kept')`,
+    [team, other],
   )
   expect(await restoreTeam(session, 'restored')).toBe(team)
   expect(
     await rowsOf(
       session,
-      'select event_id, status from intake_raw.inbox where team_id = $1 order by event_id',
-      [team],
+      'select event_id, status, due_at, settled_at is null as open from intake_raw.inbox order by event_id',
     ),
-  ).toEqual([
-    { event_id: 'dead-lettered', status: 'dead' },
-    { event_id: 'waited', status: 'pending' },
+  ).toMatchObject([
+    { event_id: 'dead-lettered', status: 'dead', open: false },
+    { event_id: 'of the other', status: 'dead', open: false },
+    { event_id: 'waited', status: 'pending', due_at: null, open: true },
   ])
+  expect(await teamIdOf(session.db, 'restored')).toBe(team)
+  await expect(teamIdOf(session.db, 'still removed')).rejects.toMatchObject({ code: 'team_removed' })
+  // Its data are partly gone, and the name is not free before all are.
+  await rowsOf(session, `update intake_ops.removed_teams set data = 'deleted'`)
+  await expect(restoreTeam(session, 'still removed')).rejects.toMatchObject({
+    ...{ code: 'team_removed', verdict: 'stop', message: expect.stringContaining('partly deleted') },
+  })
+  await using remover = await openSession({ url: database.url, purpose: 'remover' })
+  await tryLock(remover, 'team', 'still removed')
+  await expect(restoreTeam(session, 'still removed')).rejects.toMatchObject({ code: 'held_by_another_run' })
 })

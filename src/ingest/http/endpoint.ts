@@ -102,7 +102,6 @@ export function openEndpoint(
     async close() {
       closing = true
       for (const socket of silent) socket.destroy()
-      if (!server.listening) return
       // Also closes the connections that are idle between two requests.
       server.close()
       await once(server, 'close')

@@ -75,6 +75,14 @@ test.each(['reading', 'mapping'] as const)(
       { team_id: other, id: 'p1' },
     ])
     expect(await scene.inbox()).toEqual({ dead: 1, done: 3 })
+    expect(
+      await scene.rows('select team_id, stream, record_id, reason from intake_ops.dead_letters'),
+    ).toEqual([
+      {
+        ...{ team_id: scene.teamId, stream: 'patients', record_id: 'bad' },
+        reason: expect.stringMatching(/^the event could not be loaded: (?!.*Kanarienvogel)/),
+      },
+    ])
     const [defect, ...more] = takeDefects()
     expect(more).toEqual([])
     expect(defect).toMatchObject({

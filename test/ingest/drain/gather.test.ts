@@ -204,6 +204,21 @@ test('an unreadable event is a dead letter once, of its own team, and the other 
   expect([...result.groups[0]!.states.keys()]).toEqual(['1/p', '1/q'])
 })
 
+test('dead letters of several streams are written in the order of their names, as every worker does', async () => {
+  const nameless = { type: 'deleted', data: {} }
+  const result = await gather(
+    [event({ ...nameless, source: 'patient' }), event({ ...nameless, source: 'form' })],
+    () => 'v2.1',
+  )
+  expect(result.noted.map(({ stream }) => stream)).toEqual(['forms', 'patients'])
+})
+
+test('two deletions of a record, in whatever order they arrive, are no conflict', async () => {
+  const gone = (stamp: number) => ({ type: 'deleted', stamp })
+  expect(await outcome(gone(1), gone(2))).toEqual([null, []])
+  expect(await outcome(gone(2), gone(1))).toEqual([null, []])
+})
+
 test('a partial record is fetched, and does not affect the state of others', async () => {
   const { states, requests } = await gathered({ data: { id: 'p' } }, { id: 'q' })
   expect(Object.keys(states.patients!)).toEqual(['1/q'])

@@ -71,6 +71,11 @@ it('events that were settled meanwhile are not taken, settled or postponed again
   const rows = await stored(3)
   await settle(scene.session, [rows[0]!], 'done')
   await settle(scene.session, [rows[1]!], 'dead')
+  expect(
+    await scene.rows(
+      'select record_id as id from intake_raw.inbox where settled_at is not null order by seq',
+    ),
+  ).toEqual([{ id: 'p0' }, { id: 'p1' }])
   const seqs = rows.map(({ seq }) => seq)
   expect(ids(await takeThese(scene.session, seqs))).toEqual(['p2'])
   for (const row of rows.slice(0, 2)) await postpone(scene.session, row, 60_000)

@@ -1,5 +1,6 @@
 /** The meaning of each kind of event: a state, a tombstone, a conflict, a dead letter, or drift. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { teamIdOf } from '../../../src/load/teams.ts'
 import { loadExport } from '../../operate/erase/files.ts'
 import { noonPlus, openScene, patient, patientEvent, type Scene } from './scene.ts'
 
@@ -421,6 +422,34 @@ test('a summary of a record is not loaded, its record is fetched', async () => {
   expect(await scene.rows('select 1 from intake_raw.records')).toEqual([])
 })
 
+test('whether a record is whole depends on the version that its own team requests, and a fetch is announced', async () => {
+  const other = await teamIdOf(scene.session.db, 'other')
+  const times = { created_at: noonPlus(0), updated_at: noonPlus(0) }
+  const data = { id: 'd1', name: 'HIPAA', text: '', ...times }
+  const document = { ...patientEvent('d1', 1, {}, { source: 'document' }), data }
+  let announced = 0
+  const drain = () =>
+    scene.drain({
+      onRefetchRequested: () => {
+        announced += 1
+      },
+      teams: [
+        { name: 'default', teamId: scene.teamId, apiVersion: '' },
+        { name: 'other', teamId: other },
+      ],
+    })
+  await scene.store([document])
+  await drain()
+  expect(announced).toBe(0)
+  await scene.store([document], { teamId: other })
+  await drain()
+  expect(announced).toBe(1)
+  expect(await scene.rows('select team_id from intake.documents')).toEqual([{ team_id: scene.teamId }])
+  expect(await scene.rows('select team_id, id, origin from intake_ops.refetches')).toEqual([
+    { team_id: other, id: 'd1', origin: `event:${document.id}` },
+  ])
+})
+
 test('a packet response with a stamp in the future, whose event has no timestamp, is superseded by the next event', async () => {
   const data = { packet: { id: 'k' }, is_submitted: false, responses: ['m1'] }
   const event = { source: 'packet_response', event_type: 'updated' }
@@ -429,7 +458,7 @@ test('a packet response with a stamp in the future, whose event has no timestamp
   await scene.store([first], { receivedAt: noonPlus(3_600) })
   await scene.drain()
   await scene.store([
-    { ...patientEvent('k9', 3_700), ...event, data: { ...data, id: 'k9', form_index: 2, updated_at: null } },
+    { ...patientEvent('k9', 3_550), ...event, data: { ...data, id: 'k9', form_index: 2, updated_at: null } },
   ])
   await scene.drain()
   expect(await scene.rows('select form_index from intake.packet_responses')).toEqual([{ form_index: 2 }])

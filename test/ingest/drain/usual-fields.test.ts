@@ -1,7 +1,9 @@
 /** The usual fields of a stream are derived from complete records: partial events say nothing about other records. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { openUsualFields } from '../../../src/ingest/drain/current.ts'
 import { lacksMostFields } from '../../../src/ingest/drain/read-event.ts'
 import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
+import { patients } from '../../../src/streams/patients.ts'
 import { noonPlus, openScene, patientEvent, type Scene } from './scene.ts'
 
 let scene: Scene
@@ -28,6 +30,25 @@ test('each new record of a partial event is fetched, however many were stored pa
   await scene.store([inPart('b', 3)])
   await scene.drain()
   expect(await scene.asked()).toEqual(['patients a partial', 'patients b partial'])
+})
+
+test('usual fields are remembered for a minute of the clock, and looked for again where there were none', async () => {
+  let micros = 0
+  const usual = openUsualFields({ now: () => micros, sleep: () => Promise.resolve() })
+  const other = scene.teamId + 1
+  const known = async () => {
+    const fields = await usual.of(scene.session, patients, [scene.teamId, other])
+    return [...fields].map(([teamId, names]) => [teamId, names.includes('city')])
+  }
+  expect(await known()).toEqual([])
+  await scene.store([patientEvent('a', 1), patientEvent('b', 1)])
+  await scene.drain()
+  expect(await known()).toEqual([[scene.teamId, true]])
+  await scene.rows(`update intake_raw.records set payload = payload - 'city' where id = 'b'`)
+  micros += 59_000_000
+  expect(await known()).toEqual([[scene.teamId, true]])
+  micros += 1_000_000
+  expect(await known()).toEqual([[scene.teamId, false]])
 })
 
 test('each stream has its own usual fields, also in one drain', async () => {

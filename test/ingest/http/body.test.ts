@@ -1,4 +1,4 @@
-/** Which bodies count as slow, on a clock that the test moves. */
+/** How a body is read: which are slow, on a clock that the test moves, which end early, and what is reserved for them. */
 import type { IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
@@ -42,14 +42,15 @@ const RESERVATION: Reservation = {
   release: () => {},
 }
 
-function open() {
+function open(limits: Partial<typeof LIMITS> = {}) {
   const time = stepwise()
-  const bodies = openBodies(LIMITS, time.clock)
+  const bodies = openBodies({ ...LIMITS, ...limits }, time.clock)
   /** A body that has begun to arrive; `result` is null until it is read. */
-  const begin = async (first: string) => {
-    const request = Object.assign(new PassThrough(), { headers: {} })
+  const begin = async (first: string, reservation: Reservation | null = RESERVATION, declared?: number) => {
+    const headers = declared === undefined ? {} : { 'content-length': String(declared) }
+    const request = Object.assign(new PassThrough({ highWaterMark: 2_000_000 }), { headers })
     const body = { request, result: null as RawBody | null }
-    void bodies.read(request as unknown as IncomingMessage, RESERVATION).then((result) => {
+    void bodies.read(request as unknown as IncomingMessage, reservation).then((result) => {
       body.result = result
     })
     request.write(first)
@@ -93,4 +94,65 @@ test('after a pause of the process itself a body has until the next look', async
   expect(paused.result).toBe(null)
   await pass()
   expect(paused.result).toBe('slow')
+})
+
+test('a body whose result is known is read on, and its connection ends when it becomes slow', async () => {
+  const { begin, pass } = open()
+  const large = await begin('x'.repeat(LIMITS.body + 1))
+  expect([large.result, large.request.destroyed]).toEqual(['too_large', false])
+  // A rate that is high enough for some minutes, and then no more.
+  for (let look = 0; look < 8; look++) await pass()
+  expect(large.request.destroyed).toBe(false)
+  const displaced = await begin('x', { ...RESERVATION, onDisplaced: (end) => end() })
+  expect(displaced.result).toBe('overload')
+  for (let look = 0; look < 5; look++) await pass()
+  expect([displaced.request.destroyed, displaced.result]).toEqual([true, 'overload'])
+})
+
+test('a body that is not kept is read to its end, more slowly after 128 KiB', async () => {
+  const { begin } = open()
+  const body = await begin('x'.repeat(128 * 1024), null)
+  expect(body.request.isPaused()).toBe(false)
+  body.request.write('x')
+  await settled()
+  expect([body.request.isPaused(), body.result]).toEqual([true, null])
+  body.request.end()
+  await expect.poll(() => body.result).toEqual(Buffer.alloc(0))
+  const kept = await begin('x'.repeat(128 * 1024 + 1))
+  expect(kept.request.isPaused()).toBe(false)
+})
+
+test.each([
+  [2_000, 1, 'read'],
+  [2_001, 63, 'malformed'],
+  [2_001, 64, 'read'],
+])('a body of %i parts of %i bytes each is %s', async (count, size, outcome) => {
+  const { begin } = open()
+  const body = await begin('')
+  for (let part = 0; part < count; part++) body.request.write('x'.repeat(size))
+  body.request.end()
+  await settled()
+  await settled()
+  expect(Buffer.isBuffer(body.result) ? 'read' : body.result).toBe(outcome)
+})
+
+test.each<[string, number | undefined, readonly number[], readonly number[]]>([
+  ['of one part, with its length, nothing: it is checked first', 10, [10], []],
+  ['in parts, first its bytes, then 4 KiB', undefined, [10, 1], [10, 4_086]],
+  ['no more than it declares', 3_000, [10, 1], [10, 2_990]],
+  ['twice its bytes once it has more', undefined, [10, 1, 4_086], [10, 4_086, 4_098]],
+  ['twice its bytes where it declared fewer', 11, [10, 5_000], [10, 10_010]],
+  ['no more than a body may have', undefined, [10, 7_000], [10, 11_990]],
+])('a body reserves %s', async (_, declared, parts, reserved) => {
+  const grown: number[] = []
+  const { begin } = open({ body: 12_000 })
+  const reservation: Reservation = { ...RESERVATION, grow: (bytes) => grown.push(bytes) > 0 }
+  const [first, ...rest] = parts.map((size) => 'x'.repeat(size))
+  const body = await begin(first!, reservation, declared)
+  for (const part of rest) body.request.write(part)
+  body.request.end()
+  await settled()
+  await settled()
+  expect(String(body.result)).toBe(parts.map((size) => 'x'.repeat(size)).join(''))
+  expect(grown).toEqual(reserved)
 })

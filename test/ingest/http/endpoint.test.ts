@@ -105,6 +105,12 @@ describe('a signed event', () => {
       'e',
       null,
     ],
+    [
+      'with an id of quotes, backslashes and commas',
+      eventOf({ id: 'a"b\\c,{d}', data: { id: 'NULL' } }),
+      'a"b\\c,{d}',
+      'NULL',
+    ],
     ['with a number as id', Buffer.from('{"id":17,"data":{"id":18}}'), '17', '18'],
     ['with a record that is its id', eventOf({ id: 'r', data: 'p-9' }), 'r', 'p-9'],
     ['with a record that has a uid', eventOf({ id: 'r', data: { uid: 'u-9' } }), 'r', 'u-9'],

@@ -122,3 +122,31 @@ test('a body that has been arriving for a second makes room for its peer, or for
   for (const each of [...stalled, ...others, own, waiting]) each.release()
   expect(inFlight.bytes).toBe(50_000)
 })
+
+test('where no other is left, a body makes no room for itself', () => {
+  const { inFlight, pass } = open({ bytesInFlight: 600_000 }, 1)
+  const only = inFlight.enter(1, 'a')
+  only.onDisplaced(() => expect.unreachable('it was displaced'))
+  expect(only.grow(200_000)).toBe(true)
+  pass(60)
+  expect(only.grow(10_000)).toBe(false)
+  expect(inFlight.bytes).toBe(200_000)
+})
+
+test('bodies that are not checked of one team leave a quarter of their half to those of another', () => {
+  const { inFlight } = open({}, 2)
+  const fits = (teamId: number, peer: string) => inFlight.enter(teamId, peer).grow(50_000)
+  const peers = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+  expect(peers.filter((peer) => fits(1, peer))).toHaveLength(6)
+  expect(peers.filter((peer) => fits(2, peer))).toHaveLength(2)
+})
+
+test('an event that waits for us reserves its body and what the request costs', () => {
+  const { inFlight } = open({ bytesInFlight: 600_000 }, 1)
+  const waiting = inFlight.enter(1, 'a')
+  expect(waiting.hold(10_000)).toBe(true)
+  expect(inFlight.bytes).toBe(14_096)
+  expect(inFlight.enter(1, 'a').hold(300_000)).toBe(false)
+  waiting.release()
+  expect([inFlight.events, inFlight.bytes]).toEqual([1, 0])
+})

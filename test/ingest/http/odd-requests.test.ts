@@ -88,28 +88,44 @@ describe('an event', () => {
     raw.write(body)
     expect((await raw.answers(1))[0]!.status).toBe(200)
     await using large = await openRaw(scene.ingester.url)
-    large.write(headOf(body, ['Expect: 100-continue', 'Content-Length: 99999999']))
+    large.write(headOf(body, ['Expect: 100-continue', 'Content-Length: 5242881']))
     expect((await large.answers(1))[0]!.status).toBe(413)
     expect(large.received).not.toContain('100 Continue')
     await large.ended
+    await using largest = await openRaw(scene.ingester.url)
+    largest.write(headOf(body, ['Expect: 100-continue', 'Content-Length: 5242880']))
+    await expect.poll(() => largest.received).toMatch(/^HTTP\/1\.1 100 Continue/)
+  })
+
+  it('is stored whatever else it expects, and without the name of a host', async () => {
+    await using scene = await openScene()
+    await using raw = await openRaw(scene.ingester.url)
+    const body = eventOf()
+    const head = headOf(body, ['Expect: patience', `Content-Length: ${body.length}`])
+    raw.write(head.replace(/Host:.*\r\n/, '') + body.toString('latin1'))
+    expect((await raw.answers(1))[0]!.status).toBe(200)
   })
 })
 
 describe('a connection', () => {
-  it.each([
-    ['speaks no HTTP', 'HELO example.org\r\n\r\n', 400],
-    ['breaks off its chunks', `${headOf(eventOf(), ['Transfer-Encoding: chunked'])}zz\r\n`, 400],
-    ['declares two lengths', headOf(eventOf(), ['Content-Length: 1', 'Content-Length: 2']), 400],
-    ['sends endless headers', `POST /webhooks HTTP/1.1\r\nX: ${'x'.repeat(40_000)}`, 431],
-  ])('that %s is answered and closed', async (_, text, status) => {
+  it('that sends no HTTP, or what no client sends, is answered and closed', async () => {
     await using scene = await openScene()
-    await using raw = await openRaw(scene.ingester.url)
-    raw.write(text)
-    await raw.ended
-    const body = JSON.parse(raw.received.slice(raw.received.lastIndexOf('\r\n\r\n')))
-    expect(raw.received).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
-    expect(body).toEqual({ detail: expect.any(String) })
-    expect(scene.recorded.rejected).toContain('malformed')
+    const chunked = headOf(eventOf(), ['Transfer-Encoding: chunked'])
+    for (const [what, text, status] of [
+      ['speaks no HTTP', 'HELO example.org\r\n\r\n', 400],
+      ['breaks off its chunks', `${chunked}zz\r\n`, 400],
+      ['declares two lengths', headOf(eventOf(), ['Content-Length: 1', 'Content-Length: 2']), 400],
+      ['sends endless headers', `POST /webhooks HTTP/1.1\r\nX: ${'x'.repeat(40_000)}`, 431],
+      ['sends endless extensions of a chunk', `${chunked}1;${'x'.repeat(40_000)}`, 413],
+    ] as const) {
+      await using raw = await openRaw(scene.ingester.url)
+      raw.write(text)
+      await raw.ended
+      const body = JSON.parse(raw.received.slice(raw.received.lastIndexOf('\r\n\r\n')))
+      expect([what, raw.received.slice(0, 13)]).toEqual([what, `HTTP/1.1 ${status} `])
+      expect(body).toEqual({ detail: expect.any(String) })
+      expect(scene.recorded.rejected.splice(0)).toContain('malformed')
+    }
   })
 
   it('that sends nothing, or an incomplete request, is closed', async () => {
@@ -201,11 +217,18 @@ describe('a connection', () => {
     await locked.client.query('begin; lock table intake_raw.inbox')
     await using raw = await openRaw(scene.ingester.url)
     raw.write(`${headOf(body)}${body.toString('latin1')}\0\0garbage\r\n\r\n`)
-    await expect.poll(() => scene.recorded.rejected).toEqual(['malformed'])
+    await using broken = await openRaw(scene.ingester.url)
+    const other = eventOf({ id: 'before a broken one' })
+    const chunked = headOf(body, ['Transfer-Encoding: chunked'])
+    broken.write(`${headOf(other)}${other.toString('latin1')}${chunked}zz\r\n`)
+    await expect.poll(() => scene.recorded.rejected).toEqual(['malformed', 'malformed'])
     await locked.client.query('commit')
-    await raw.ended
-    expect(raw.received).toMatch(/^HTTP\/1\.1 200 OK[\s\S]*stored"}HTTP\/1\.1 400 /)
-    expect((await inboxOf(scene.url)).map((row) => row.event_id)).toEqual(['before garbage'])
+    for (const each of [raw, broken]) {
+      await each.ended
+      expect(each.received).toMatch(/^HTTP\/1\.1 200 OK[\s\S]*stored"}HTTP\/1\.1 400 /)
+    }
+    const stored = (await inboxOf(scene.url)).map((row) => row.event_id)
+    expect(stored.sort()).toEqual(['before a broken one', 'before garbage'])
   })
 })
 

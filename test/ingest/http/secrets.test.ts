@@ -173,6 +173,19 @@ describe('the secrets of a team', () => {
     const keyless = bench.source(null)
     expect(await keyless.refresh()).toEqual([])
     expect(bench.recorded.logged[1]).toContain('INTAKE_ENCRYPTION_KEY is not set')
+    // Each team that has one is named.
+    await query(
+      bench.url,
+      `insert into intake_ops.webhook_secrets (team_id, config_id, secret)
+       select 2, config_id, secret from intake_ops.webhook_secrets where config_id = 'a'`,
+    )
+    const { recorded, logger } = openRecorder()
+    const [first] = openSecretSources({
+      ...{ bounded: bench.bounded, encryptionKey: null, clock: bench.clock, logger },
+      teams: [TEAM, { name: 'other', teamId: 2 }].map((team) => ({ ...team, configured: [] })),
+    })
+    await first!.secrets.refresh()
+    expect(recorded.logged.map((line) => JSON.parse(line).team)).toEqual(['clinic', 'other'])
   })
 })
 

@@ -64,3 +64,17 @@ test('a loaded or refetched event is stored in the inbox with its source and the
   )
   expect([...kinds].sort()).toEqual(['dead', 'fetch', 'nothing', 'state'])
 })
+
+test.each([
+  ['of 100 bytes', 'é'.repeat(50), true],
+  ['of 101 bytes', `${'é'.repeat(50)}x`, false],
+  ['with NUL', 'a\0b', false],
+  ['with a lone surrogate', 'a\ud83d', false],
+  ['that is empty', '', false],
+  ['that is a number', 7, false],
+])('an event type or source %s is stored as it is, or not at all', (_, name, isStored) => {
+  const noted = readEvent(1, Buffer.from(JSON.stringify({ id: 'e', event_type: name, source: 'form' })))
+  expect([noted.eventType, noted.source]).toEqual([isStored ? name : null, 'form'])
+  const other = readEvent(1, Buffer.from(JSON.stringify({ id: 'e', event_type: 'odd', source: name })))
+  expect([other.eventType, other.source]).toEqual(['odd', isStored ? name : null])
+})

@@ -87,6 +87,26 @@ it('a failure that is not of the connection is trouble for five seconds, or unti
   expect(inbox.trouble()).toBeNull()
 })
 
+it('an event that fails again and again for a passing reason is rejected after ten attempts, and others are stored', async () => {
+  const { url, inbox, recorded } = await openScene(10)
+  await query(
+    url,
+    `create sequence intake_raw.tries;
+     create function intake_raw.fail() returns trigger language plpgsql security definer as $$
+     begin
+       perform nextval('intake_raw.tries');
+       raise exception 'not yet' using errcode = '40001';
+     end $$;
+     create trigger fail before insert on intake_raw.inbox for each row when (new.source = 'poison') execute function intake_raw.fail()`,
+  )
+  await expect(inbox.store(event({ source: 'poison' }))).rejects.toMatchObject({ verdict: 'retry' })
+  expect(await query(url, 'select last_value::int as tries from intake_raw.tries')).toEqual([{ tries: 10 }])
+  const said = () => recorded.logged.filter((line) => line.includes('events could not be stored')).length
+  expect(said()).toBe(1)
+  expect(await inbox.store(event())).toBe('stored')
+  expect(recorded.logged.filter((line) => line.includes('events are stored again'))).toHaveLength(1)
+})
+
 it('one that cannot reconnect leaves the work to the other, and returns when it can', async () => {
   const { url, inbox, recorded, writers, allow, end } = await openScene(10)
   await inbox.store(event())

@@ -86,6 +86,9 @@ it('the same bytes wait once: the others are duplicates of it when it is stored,
   expect([queue.size, queue.length]).toEqual([1, 1])
   queue.settle(queue.take(1, 100)[0]!, 'stored')
   expect(await Promise.all(outcomes)).toEqual(['stored', 'duplicate'])
+  const removed = [queue.add(same, 10), queue.add(same, 20)]
+  queue.settle(queue.take(1, 100)[0]!, 'removed')
+  expect(await Promise.all(removed)).toEqual(['removed', 'removed'])
   const failing = [queue.add(same, 10), queue.add(same, 20)]
   queue.failQueued(REASON)
   await Promise.all(failing.map((each) => expect(each).rejects.toBe(REASON)))

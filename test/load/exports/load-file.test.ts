@@ -119,6 +119,27 @@ describe('loading', () => {
     expect(zone!.TimeZone).not.toBe('Asia/Tokyo')
   })
 
+  test('is a change of its own export in the change feed, although its entry stays the same', async () => {
+    await rig.hold('exports', [{ id: 'f', name: 'F' }], ago(60))
+    const changed = async () =>
+      rig.rows<{ place: string; seq: string; at: Date }>(
+        `select team_id || '/' || stream || '/' || id as place, change_seq as seq, changed_at as at from intake_raw.records
+         where team_id in ($1, $2) order by 1`,
+        [rig.teamId, rig.otherId],
+      )
+    const before = await changed()
+    await load(HEADER + row('c1', 'good'), await take(rig.teamId))
+    const after = await changed()
+    const moved = after.filter(
+      ({ seq, at }, place) => BigInt(seq) > BigInt(before[place]!.seq) && at > before[place]!.at,
+    )
+    expect(before).toHaveLength(3)
+    expect(moved.map(({ place }) => place)).toEqual([`${rig.teamId}/exports/e`])
+    expect(after.filter((each) => !moved.includes(each))).toEqual(
+      before.filter(({ place }) => place !== moved[0]!.place),
+    )
+  })
+
   test('a malformed file is thrown, and changes nothing', async () => {
     await load(HEADER + row('c1', 'good'))
     const before = [await cells(), await files(), await count('intake.export_rows')]

@@ -203,4 +203,12 @@ test('no more batches run at once than there are sessions, and closing waits for
   await loaders.close()
   expect([most, done]).toEqual([2, 6])
   await Promise.all(batches)
+  // A batch of a slice that is still being loaded leaves no session behind.
+  await loaders.run(async () => {})
+  const left = () =>
+    rowsOf(
+      stranger,
+      `select from pg_stat_activity where datname = current_database() and application_name = 'intake-sync load'`,
+    )
+  await expect.poll(left).toEqual([])
 })
