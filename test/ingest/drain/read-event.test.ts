@@ -90,7 +90,10 @@ test('the version that a team requests decides whether a record is whole', () =>
 test('bytes that are no text are a problem of the record', () => {
   const body = Buffer.from(JSON.stringify({ id: 'e', ...patientEvent() }).replace('Ann', 'A?n'))
   body[body.indexOf('?')] = 0x96
-  expect(stateOf(body).content!.problems).toMatchObject([{ path: 'first_name' }])
+  expect(stateOf(body).content).toMatchObject({
+    payload: { first_name: 'A\\x96n' },
+    problems: [{ path: 'first_name' }],
+  })
   expect(stateOf(patientEvent()).content!.problems).toEqual([])
 })
 
