@@ -97,7 +97,7 @@ async function readInsights(db: Kysely<Warehouse>): Promise<Insights> {
   const questions = await sql<Insights['questions'][number]>`
     with submitted as (
       select team_id, form_id, count(*) as responses from intake_analytics.responses
-      where is_submitted and not is_skipped group by 1, 2
+      where is_submitted and is_skipped is not true group by 1, 2
     ), given as (
       select team_id, form_id, question_id, count(*) filter (where is_answered) as answered
       from intake_analytics.answers
@@ -108,7 +108,7 @@ async function readInsights(db: Kysely<Warehouse>): Promise<Insights> {
       greatest(0, submitted.responses - given.answered)::float8 as left_out
     from given join submitted using (team_id, form_id)
     left join intake_analytics.questions q using (team_id, form_id, question_id)
-    order by 1 - least(given.answered / submitted.responses::numeric, 1) desc, 1, 2 limit ${MAX_FORMS}`.execute(
+    order by 1 - least(given.answered / submitted.responses::numeric, 1) desc, 1, 2, team_id, question_id limit ${MAX_FORMS}`.execute(
     db,
   )
   return {

@@ -102,3 +102,18 @@ export async function wholeAnswer(reader: Reader, path: string): Promise<Answer>
     await sleep(100)
   }
 }
+
+/** A page as text. */
+export const plain = (html: string): string =>
+  html
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ')
+    .trim()
+
+/** The rows of the table with this label, as texts without charts. */
+export function tableIn(html: string, label: string): string[] {
+  const table = new RegExp(`aria-label="${label}"[\\s\\S]*?<tbody>([\\s\\S]*?)</tbody>`).exec(html)![1]!
+  return [...table.matchAll(/<tr>([\s\S]*?)<\/tr>/g)].map(([, row]) =>
+    plain(row!.replace(/<svg[\s\S]*?<\/svg>/g, '')),
+  )
+}
