@@ -24,11 +24,6 @@ export function duration(seconds: number | null): string {
   return `${Math.round(seconds / 86_400)} d`
 }
 
-/** Seconds since a time; null for none. */
-export function secondsSince(time: string | Date | null, now: number): number | null {
-  return time === null ? null : Math.max(0, (now - new Date(time).getTime()) / 1000)
-}
-
 export interface Bar {
   readonly value: number
   /** A class of the style sheet. */

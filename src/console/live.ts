@@ -79,7 +79,7 @@ export function serveLive(app: FastifyInstance, { readings, signal, sessions }: 
 }
 
 /** Changes when runs, dead letters, verifications, received events or the oldest pending event change. */
-async function readTrace(db: Kysely<Warehouse>): Promise<string> {
+export async function readTrace(db: Kysely<Warehouse>): Promise<string> {
   const { rows } = await sql<{ trace: string }>`
     select concat_ws(' ',
       (select concat(run_id, status) from intake_ops.runs order by run_id desc limit 1),

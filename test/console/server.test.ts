@@ -308,7 +308,9 @@ describe('access', () => {
     const { port } = console_
     expect(await at(console_, `127.0.0.1:${port}`)).toBe(200)
     expect(await at(console_, `localhost:${port}`)).toBe(200)
-    expect(await at(console_, `rebound.invalid:${port}`)).toBe(421)
+    expect(await at(console_, `[::1]:${port}`)).toBe(200)
+    for (const name of ['rebound.invalid', '127.0.0.1.rebound.invalid', 'localhost.invalid', '192.0.2.1'])
+      expect([name, await at(console_, `${name}:${port}`)]).toEqual([name, 421])
     await using proxied = await startConsole(warehouse.url, { publicUrl: 'https://console.example.org' })
     expect(await at(proxied, 'console.example.org')).toBe(200)
     expect(await at(proxied, 'other.example.org')).toBe(421)

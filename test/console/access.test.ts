@@ -1,0 +1,112 @@
+/** Who is let in behind a proxy and over https, and the answers to requests that cannot be read. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { networksOf, type Role } from '../../src/core/peers.ts'
+import { openWarehouse, query } from '../e2e/support/scene.ts'
+import { takeDefects } from '../support/defects.ts'
+import { startConsole } from './support/console.ts'
+
+let warehouse: Awaited<ReturnType<typeof openWarehouse>>
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+})
+afterAll(() => warehouse?.drop())
+
+const proxyWith = (more: object) => ({
+  ...{ addresses: networksOf(['127.0.0.1'])!, loginHeader: 'x-login', groupsHeader: null as string | null },
+  roles: {
+    logins: new Map<string, Role>([['ada', 'operator']]),
+    groups: new Map<string, Role>([['data', 'steward']]),
+    others: 'viewer' as Role | null,
+  },
+  ...more,
+})
+
+async function ask(
+  { port }: { readonly port: number },
+  path: string,
+  headers: Record<string, string> = {},
+  init: RequestInit = {},
+) {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, { redirect: 'manual', headers, ...init })
+  return { status: response.status, text: await response.text(), headers: response.headers }
+}
+
+const logins = () =>
+  query<{ login: string; role: string }>(
+    warehouse.url,
+    `select login, detail ->> 'role' as role from intake_ops.audit where detail ->> 'by' = 'proxy' order by audit_id`,
+  )
+
+it('a login without a role has that of all others, and no group counts where no header of groups is configured', async () => {
+  await using console_ = await startConsole(warehouse.url, { proxy: proxyWith({}) })
+  const grace = { 'x-login': 'grace', 'x-groups': 'data' }
+  expect((await ask(console_, '/inbox', grace)).text).toContain('grace, viewer')
+  expect((await ask(console_, '/audit', grace)).status).toBe(403)
+  expect((await ask(console_, '/inbox', { 'x-login': 'ada' })).text).toContain('ada, operator')
+  // Every later request is of the same session.
+  for (let time = 0; time < 2; time++) await ask(console_, '/inbox', { 'x-login': 'ada' })
+  expect(await logins()).toEqual([
+    { login: 'grace', role: 'viewer' },
+    { login: 'ada', role: 'operator' },
+  ])
+})
+
+it('a login that cannot be audited is not let in, and is audited when it comes again', async () => {
+  const before = await logins()
+  await using console_ = await startConsole(warehouse.url, { proxy: proxyWith({}) })
+  await query(warehouse.url, 'alter table intake_ops.audit rename to audit_away')
+  const refused = await ask(console_, '/inbox', { 'x-login': 'ada' })
+  await query(warehouse.url, 'alter table intake_ops.audit_away rename to audit')
+  expect([refused.status, refused.text.includes('ada, operator')]).toEqual([503, false])
+  expect((await ask(console_, '/inbox', { 'x-login': 'ada' })).status).toBe(200)
+  expect((await logins()).slice(before.length)).toEqual([{ login: 'ada', role: 'operator' }])
+})
+
+it('behind https the cookie is only for it; a stranger learns of no page that it is not there', async () => {
+  const publicUrl = 'https://console.example.org'
+  await using console_ = await startConsole(warehouse.url, { publicUrl })
+  const link = new URL(console_.link('ada', 'viewer')).searchParams.get('link')!
+  const entered = await console_.reader().post('/login', { link })
+  const cookie = entered.headers.get('set-cookie')!
+  expect(cookie).toMatch(/^__Host-intake-console=[^;]+; Path=\/; HttpOnly; Secure; SameSite=Strict$/)
+  const reader = console_.reader(cookie.split(';')[0])
+  expect([(await reader.get('/inbox')).status, (await reader.get('/nowhere')).status]).toEqual([200, 404])
+  const stranger = await console_.reader().get('/nowhere')
+  expect([stranger.status, stranger.headers.get('location')]).toEqual([303, '/login'])
+  const posted = await console_.reader().post('/nowhere')
+  expect([posted.status, posted.text]).toEqual([401, 'you are not logged in\n'])
+  expect(posted.headers.get('content-type')).toBe('text/plain; charset=utf-8')
+})
+
+it('what cannot be read is refused without being quoted; a failure of our own is named as one', async () => {
+  const checks = async () => {
+    throw new TypeError('canary of a defect')
+  }
+  await using console_ = await startConsole(warehouse.url, { checks })
+  const operator = await console_.enter('operator')
+  const send = (type: string, body: string) =>
+    ask(console_, '/logout', { cookie: operator.cookie, 'content-type': type }, { method: 'POST', body })
+  const wrong = [
+    await send('application/json', '{"canary'),
+    await send('application/x-canary', 'x'),
+    await send('application/x-www-form-urlencoded', `canary=${'x'.repeat(262_200)}`),
+  ]
+  expect(wrong.map(({ status }) => status)).toEqual([400, 415, 413])
+  for (const { text } of wrong) {
+    expect(text).toContain('the request cannot be read')
+    expect(text).not.toContain('canary')
+  }
+  const failed = await operator.get('/health')
+  expect([failed.status, failed.text.includes('this page failed in its own code')]).toEqual([500, true])
+  expect(failed.text + console_.logged.join()).not.toContain('canary of')
+  expect(console_.logged.join()).toContain('a defect of intake-sync: a page could not be shown')
+  takeDefects()
+})
+
+it('a port that is in use is named, with what to set', async () => {
+  await using console_ = await startConsole(warehouse.url)
+  await expect(startConsole(warehouse.url, { port: console_.port })).rejects.toMatchObject({
+    ...{ code: 'port_unusable', variable: 'INTAKE_CONSOLE_PORT', message: `port ${console_.port} is in use` },
+  })
+})
