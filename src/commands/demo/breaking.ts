@@ -47,7 +47,7 @@ const VISIBLE_MS = 3_000
 const DELAY_MS = 1_500
 const CHANGES = 20
 
-function breakagesOf({ url, service, load }: DemoConsoleOptions): readonly Breakage[] {
+export function breakagesOf({ url, service, load }: DemoConsoleOptions): readonly Breakage[] {
   const { control } = service
   let round = 0
 
