@@ -40,7 +40,7 @@ async function run(context: Context, json: boolean): Promise<void> {
   if (broken > 0) throw new ExitCode(4)
 }
 
-function textOf({ schema, tier, role, views, k_anonymity, broken }: TierReport): string {
+export function textOf({ schema, tier, role, views, k_anonymity, broken }: TierReport): string {
   const lines = views.map(({ view, rows, columns }) => [
     view,
     rows,

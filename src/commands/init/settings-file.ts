@@ -96,7 +96,7 @@ function writeSchema(folder: string): void {
 }
 
 function linesWith(path: string, changed: readonly Difference[]): string {
-  const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [HEADER, '']
+  const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [HEADER]
   if (lines.at(-1) === '') lines.pop()
   for (const { name, after } of changed) {
     const at = lines.findIndex((line) => new RegExp(`^\\s*(?:export\\s+)?${name}\\s*=`).test(line))

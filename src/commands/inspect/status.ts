@@ -66,7 +66,7 @@ function isStale({ stream, last_success_at, lag_seconds }: StreamStatus, maxAge:
   return last_success_at === null || lag_seconds === null || lag_seconds > maxAge
 }
 
-function statusText(context: Context, status: Status, stale: readonly StreamStatus[]): string {
+export function statusText(context: Context, status: Status, stale: readonly StreamStatus[]): string {
   const { streams, teams, slices_waiting } = status
   if (streams.length === 0) return 'no team yet: run intake-sync backfill\n'
   // On a terminal, the table below already names a single team.

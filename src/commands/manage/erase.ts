@@ -89,7 +89,7 @@ async function erasePatient(
   if (needsPerson(erased)) throw new ExitCode(4)
 }
 
-function needsPerson({ searched, unnamedLeft, rewritten }: Erased): boolean {
+export function needsPerson({ searched, unnamedLeft, rewritten }: Erased): boolean {
   return searched.left.length > 0 || unnamedLeft > 0 || rewritten?.isComplete === false
 }
 
@@ -109,7 +109,7 @@ function reportRewrite({ stderr }: Context, table: string, bytes: number): void 
   stderr.write(`rewriting ${table} (${Math.ceil(bytes / MEGABYTE)} MB); it is locked until this is done\n`)
 }
 
-function documentOf(team: string, erased: Erased, { forget }: Options): object {
+export function documentOf(team: string, erased: Erased, { forget }: Options): object {
   const { records, history, events, deadLetters, exportRows, statisticsRefreshed, searched, rewritten } =
     erased
   return {
@@ -135,7 +135,7 @@ function documentOf(team: string, erased: Erased, { forget }: Options): object {
   }
 }
 
-function textOf(context: Context, erased: Erased, options: Options): string {
+export function textOf(context: Context, erased: Erased, options: Options): string {
   const { records, history, events, deadLetters, exportRows, statisticsRefreshed } = erased
   const counts = `${records} records, ${history} earlier states, ${events} events, ${deadLetters} dead letters, ${exportRows} rows of exports`
   const later =

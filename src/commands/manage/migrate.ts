@@ -46,7 +46,7 @@ export function migrateCommand(context: Context): Command {
 }
 
 /** Statements that touch nothing that is there are counted only. */
-function planText(context: Context, plan: readonly PlannedStatement[]): string {
+export function planText(context: Context, plan: readonly PlannedStatement[]): string {
   if (plan.length === 0) return 'up to date\n'
   const names = [...new Set(plan.map(({ migration }) => migration))]
   const rows = plan
@@ -83,7 +83,7 @@ function rowsText({ rows, is_long, in_batches, seconds }: Effect): string {
   return `${rows}, all read or written${in_batches ? ' in batches' : `: ${seconds} s`}`
 }
 
-function statusText({
+export function statusText({
   applied,
   pending,
 }: {

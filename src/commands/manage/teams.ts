@@ -142,7 +142,7 @@ function documentOf(name: string, data: 'kept' | 'deleted', removed: RemovedTeam
   return { team: name, team_id: teamId, data, pending_events: events, deleted: { rows, tables }, notes }
 }
 
-function textOf(
+export function textOf(
   context: Context,
   { inboxDays }: Config,
   name: string,

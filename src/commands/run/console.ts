@@ -97,7 +97,7 @@ export async function openConfiguredConsole(
 }
 
 /** Where `serve` with this configuration listens, as seen from this machine. */
-function adminOf({ adminHost, adminPort }: Config): string {
+export function adminOf({ adminHost, adminPort }: Config): string {
   const host = adminHost === '0.0.0.0' ? '127.0.0.1' : adminHost === '::' ? '::1' : adminHost
   return `http://${host.includes(':') ? `[${host}]` : host}:${adminPort}`
 }

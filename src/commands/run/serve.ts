@@ -16,7 +16,7 @@ import { wholeNumber } from '../options.ts'
 import { scheduledBackfill } from './backfill.ts'
 import type { OpenedConsole } from './console.ts'
 
-interface Options {
+export interface Options {
   readonly cron?: string
   readonly ingest: boolean
   readonly drain: boolean
@@ -83,13 +83,13 @@ async function runServe(context: Context, options: Options): Promise<void> {
   logger.info('stopping: accepted events are stored; current batches will finish')
 }
 
-function scheduleOf(config: Config, { cron, schedule }: Options): string | null {
+export function scheduleOf(config: Config, { cron, schedule }: Options): string | null {
   if (!schedule || cron === 'off') return null
   return cron ?? config.cron
 }
 
 /** The parts that do not run, with reasons. */
-function offOf(config: Config, options: Options): readonly Off[] {
+export function offOf(config: Config, options: Options): readonly Off[] {
   const off: Off[] = []
   const without = config.ingestTeams
     .map(({ name }) => name)
@@ -139,7 +139,7 @@ interface Ready extends Pick<Serving, 'ingest' | 'admin' | 'next'> {
 }
 
 /** The output of `serve` once it is ready, for `--json`. Like the text below, it contains no secret. */
-function servingDocument(
+export function servingDocument(
   { ingest, admin, next, teams }: Ready,
   off: readonly Off[],
   opened: OpenedConsole | null,
@@ -154,7 +154,7 @@ function servingDocument(
   }
 }
 
-function servingText({ ingest, admin, next, teams }: Ready, off: readonly Off[]): string {
+export function servingText({ ingest, admin, next, teams }: Ready, off: readonly Off[]): string {
   const [only, ...others] = teams
   const several = others.length > 0
   const lines = [

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Context } from '../../../src/commands/context.ts'
-import { openProgress } from '../../../src/commands/run/progress.ts'
+import { openProgress, printPlanned } from '../../../src/commands/run/progress.ts'
 
 function contextOf(isTTY: boolean): { context: Context; written: () => string } {
   let text = ''
@@ -87,4 +87,19 @@ it('a line written at the very end, or before the first bar, is not lost', () =>
   progress.stderr.write('late\n')
   progress[Symbol.dispose]()
   expect(written()).toMatch(/late[\s\S]*clinic\/patients .* 2\/2 records/)
+})
+
+it('a planned run is named with what shows how far it is, and says where no worker would execute it', () => {
+  const planned = { runId: '7', teams: ['north'], slices: 3, workers: 0 }
+  const said = (workers: number, document: object | null) => {
+    const { context, written } = contextOf(false)
+    printPlanned(context, { ...planned, workers }, document)
+    return written()
+  }
+  const first = 'run 7 is planned: 3 slice(s); intake-sync runs show 7 shows how far it is\n'
+  expect(said(0, null)).toBe(`${first}no worker is running: start intake-sync work, or serve\n`)
+  expect(said(2, null)).toBe(`${first}workers: 2\n`)
+  expect(JSON.parse(said(2, { streams: {} }))).toEqual({
+    ...{ run_id: 7, status: 'planned', streams: {}, slices: 3, workers: 2 },
+  })
 })

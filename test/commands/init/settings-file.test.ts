@@ -1,0 +1,158 @@
+/** The settings file: what it says, what changes in it, and what is shown of that. */
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseEnv } from 'node:util'
+import { afterAll, describe, expect, it } from 'vitest'
+import { quoted } from '../../../src/commands/init/deploy.ts'
+import {
+  differences,
+  differenceText,
+  merged,
+  readSettingsFile,
+  writeSettingsFile,
+} from '../../../src/commands/init/settings-file.ts'
+import { editedDocument, settingsIn } from '../../../src/commands/init/settings-json.ts'
+import { makeFolder, removeFolder } from '../../support/folders.ts'
+
+const folder = makeFolder('settings-')
+afterAll(() => removeFolder(folder))
+const file = join(folder, 'settings.env')
+
+it('later settings count more, and NAME and NAME_FILE replace one another', () => {
+  const under = { INTAKE_API_KEY: 'a', INTAKE_API_SECRET_FILE: '/s', INTAKE_TEAM: 'north' }
+  expect(merged(under, { INTAKE_API_KEY_FILE: '/k', INTAKE_API_SECRET: 'b' })).toEqual({
+    ...{ INTAKE_TEAM: 'north', INTAKE_API_KEY_FILE: '/k', INTAKE_API_SECRET: 'b' },
+  })
+  expect(merged(under, {})).toEqual(under)
+})
+
+it('a difference is added, removed or changed; what is the same is none', () => {
+  expect(differences({ A: '1', B: '2', C: '3' }, { B: '2', C: '4', D: '5' })).toEqual([
+    { name: 'A', before: '1', after: null },
+    { name: 'C', before: '3', after: '4' },
+    { name: 'D', before: null, after: '5' },
+  ])
+})
+
+it.each([
+  [{ name: 'INTAKE_TEAM', before: null, after: 'north' }, '+ INTAKE_TEAM=north', '+ teams.0.name: north'],
+  [{ name: 'INTAKE_TEAM', before: 'a', after: null }, '- INTAKE_TEAM=a', '- teams.0.name: a'],
+  [{ name: 'LOG_LEVEL', before: 'a', after: 'b' }, '~ LOG_LEVEL=a → b', '~ settings.LOG_LEVEL: a → b'],
+  [
+    { name: 'INTAKE_API_KEY', before: 'old-canary', after: 'canary' },
+    ...['~ INTAKE_API_KEY=(hidden) → (hidden)', '~ teams.0.apiKey: (hidden) → (hidden)'],
+  ],
+  [
+    { name: 'INTAKE_API_KEY_FILE', before: null, after: '/k' },
+    ...['+ INTAKE_API_KEY_FILE=/k', '+ teams.0.apiKey: file:/k'],
+  ],
+] as const)('%j is shown as %s', (difference, asLine, inJson) => {
+  expect([differenceText(difference, 'x.env'), differenceText(difference, 'x.json')]).toEqual([
+    asLine,
+    inJson,
+  ])
+})
+
+describe('lines', () => {
+  it('change in their place, whatever is around them; the others stay as they are', () => {
+    const before =
+      '# mine\n\nexport  INTAKE_TEAM = north # here\nINTAKE_TEAMS=x\n  LOG_LEVEL=info\nEMPTY=\nINTAKE_CRON=off'
+    writeFileSync(file, before, { mode: 0o644 })
+    expect(readSettingsFile(file)).toMatchObject({ INTAKE_TEAMS: 'x', LOG_LEVEL: 'info', INTAKE_CRON: 'off' })
+    expect(readSettingsFile(file)).not.toHaveProperty('EMPTY')
+    writeSettingsFile(file, [
+      { name: 'INTAKE_TEAM', before: 'north', after: 'south 1' },
+      { name: 'LOG_LEVEL', before: 'info', after: null },
+      { name: 'INTAKE_TIMEZONE', before: null, after: 'Europe/Berlin' },
+      { name: 'INTAKE_CONFIG', before: null, after: null },
+    ])
+    expect(readFileSync(file, 'utf8')).toBe(
+      "# mine\n\nINTAKE_TEAM='south 1'\nINTAKE_TEAMS=x\nEMPTY=\nINTAKE_CRON=off\nINTAKE_TIMEZONE=Europe/Berlin\n",
+    )
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+  })
+
+  it.each(['a$b', 'a b', '#x', '"x"', 'p@ss:w/o%rd,=+-', '\\', '`id`'])(
+    'the value %s is read back as it is',
+    (value) => {
+      writeSettingsFile(file, [{ name: 'INTAKE_TEAM', before: null, after: value }])
+      expect(parseEnv(readFileSync(file, 'utf8')).INTAKE_TEAM).toBe(value)
+    },
+  )
+
+  it.each(["it's", 'two\nlines', 'a\rb'])('%j cannot be written, and the file stays as it is', (value) => {
+    const before = readFileSync(file, 'utf8')
+    const write = () => writeSettingsFile(file, [{ name: 'INTAKE_API_KEY', before: null, after: value }])
+    expect(write).toThrow(expect.objectContaining({ variable: 'INTAKE_API_KEY' }))
+    expect(readFileSync(file, 'utf8')).toBe(before)
+  })
+
+  it('a new file begins with what it is', () => {
+    const fresh = join(folder, 'fresh.env')
+    expect(readSettingsFile(fresh)).toEqual({})
+    writeSettingsFile(fresh, [])
+    expect(() => statSync(fresh)).toThrow('ENOENT')
+    writeSettingsFile(fresh, [{ name: 'LOG_LEVEL', before: null, after: 'info' }])
+    expect(readFileSync(fresh, 'utf8')).toMatch(/^# Settings of intake-sync.*\nLOG_LEVEL=info\n$/)
+  })
+})
+
+describe('a JSON document', () => {
+  const document = {
+    ...{ note: 'mine', settings: { LOG_LEVEL: 'info', INTAKE_ENCRYPTION_KEY: 'file:/k' } },
+    teams: [{ name: 'north', apiKey: 'file:/a', webhookSecrets: ['x', 'y'], pageSize: 5 }],
+  }
+
+  it('has the settings of its only team under the names of variables', () => {
+    expect(settingsIn(document, '/x.json')).toEqual({
+      ...{ LOG_LEVEL: 'info', INTAKE_ENCRYPTION_KEY_FILE: '/k', INTAKE_TEAM: 'north' },
+      ...{ INTAKE_API_KEY_FILE: '/a', INTAKE_WEBHOOK_SECRETS: 'x,y' },
+    })
+    expect(settingsIn({ ...document, teams: [{ name: 'a' }, { name: 'b' }] }, '/x.json')).toEqual({
+      ...{ LOG_LEVEL: 'info', INTAKE_ENCRYPTION_KEY_FILE: '/k', INTAKE_CONFIG: '/x.json' },
+    })
+  })
+
+  it('keeps what does not change; a NAME that replaces NAME_FILE is not removed with it', () => {
+    const changed = [
+      { name: 'INTAKE_API_KEY', before: null, after: 'plain' },
+      { name: 'INTAKE_API_KEY_FILE', before: '/a', after: null },
+      { name: 'LOG_LEVEL', before: 'info', after: null },
+      { name: 'INTAKE_WEBHOOK_SECRETS', before: 'x,y', after: 'y, z' },
+      { name: 'INTAKE_API_SECRET_FILE', before: null, after: '/s' },
+    ]
+    expect(editedDocument(document, changed)).toEqual({
+      ...{
+        $schema: './intake-sync.schema.json',
+        note: 'mine',
+        settings: { INTAKE_ENCRYPTION_KEY: 'file:/k' },
+      },
+      teams: [
+        { name: 'north', apiKey: 'plain', apiSecret: 'file:/s', webhookSecrets: ['y', 'z'], pageSize: 5 },
+      ],
+    })
+    expect(document.teams[0]).toHaveProperty('apiKey', 'file:/a')
+    const removed = [{ name: 'INTAKE_WEBHOOK_SECRETS', before: 'x,y', after: null }]
+    expect(editedDocument({ $schema: 'own', ...document }, removed)).toEqual({
+      ...{ $schema: 'own', ...document, teams: [{ name: 'north', apiKey: 'file:/a', pageSize: 5 }] },
+    })
+  })
+
+  it('of several teams takes shared settings only', () => {
+    const several = { teams: [{ name: 'a' }, { name: 'b' }] }
+    const shared = [{ name: 'LOG_LEVEL', before: null, after: 'warn' }]
+    expect(editedDocument(several, shared)).toMatchObject({ settings: { LOG_LEVEL: 'warn' }, ...several })
+    for (const name of ['INTAKE_TEAM', 'INTAKE_CONFIG'])
+      expect(() => editedDocument(several, [{ name, before: null, after: 'x' }])).toThrow(name)
+  })
+})
+
+it.each(['/srv/plain.env', "/srv/it's here", '/srv/a b', '/srv/$HOME', 'x*'])(
+  'a shell reads %s as one word',
+  (text) => {
+    const word = quoted(text)
+    expect(word === text).toBe(/^[\w./-]+$/.test(text))
+    if (word !== text)
+      expect(word.replaceAll("'\\''", '\u0000').slice(1, -1).replaceAll('\u0000', "'")).toBe(text)
+  },
+)

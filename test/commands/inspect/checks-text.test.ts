@@ -1,0 +1,31 @@
+/** Checks as text: one line each, with what to do, and their number at the end. */
+import { expect, it } from 'vitest'
+import { checksText } from '../../../src/commands/inspect/doctor.ts'
+import type { Check } from '../../../src/operate/doctor/check.ts'
+
+const output = { write: () => true }
+const context = {
+  ...{ env: {}, stdout: output, stderr: output, signal: new AbortController().signal, version: '' },
+}
+
+it('each check is a line, its hint below it, and the sums at the end', () => {
+  const checks: readonly Check[] = [
+    { name: 'node', status: 'ok', detail: '24', hint: null },
+    { name: 'a longer name', status: 'warning', detail: 'odd', hint: 'look' },
+    { name: 'disk', status: 'failed', detail: 'full', hint: 'free space' },
+    { name: 'more', status: 'failed', detail: 'away', hint: null },
+  ]
+  expect(checksText(context, checks)).toBe(
+    [
+      'ok       node           24',
+      'warning  a longer name  odd',
+      `${' '.repeat(24)}hint: look`,
+      'failed   disk           full',
+      `${' '.repeat(24)}hint: free space`,
+      'failed   more           away',
+      '',
+      '1 ok, 1 warning, 2 failed\n',
+    ].join('\n'),
+  )
+  expect(checksText(context, checks.slice(0, 1))).toContain('\n1 ok, 0 warnings, 0 failed\n')
+})

@@ -1,0 +1,103 @@
+/** What `explain` prints of states, events, dead letters and fetches. */
+import { expect, it } from 'vitest'
+import { explainDocument, explainText } from '../../../src/commands/inspect/explain.ts'
+import type { Explained } from '../../../src/operate/explain.ts'
+
+const output = { write: () => true }
+const context = {
+  ...{ env: {}, stdout: output, stderr: output, signal: new AbortController().signal, version: '' },
+}
+const about = { team: 'north', stream: 'patients', id: 'p', withValues: false }
+
+const state = (more: object) => ({
+  ...{ version: 'v1', observedAt: 'o1', deleted: false, hash: 'abcdef0123456789', origin: 'run:7 page:1' },
+  ...{ supersededAt: null, payload: '{"n":1}', wonBy: null, changes: [], ...more },
+})
+const EXPLAINED = {
+  states: [
+    state({ supersededAt: '2026-01-02T00:00:00Z' }),
+    state({
+      ...{ version: 'v2', observedAt: 'o2', origin: 'event:e', wonBy: 'later version' },
+      changes: [
+        { field: 'city', kind: 'changed', before: 'Ulm', after: null },
+        { field: 'email', kind: 'added', before: undefined, after: 'x' },
+      ],
+    }),
+  ],
+  events: [
+    {
+      eventId: 'e',
+      eventType: null,
+      receivedAt: '2026-01-02T00:00:00Z',
+      version: 'v2',
+      hash: 'h',
+      outcome: 'won',
+    },
+    {
+      eventId: 'f',
+      eventType: 'updated',
+      receivedAt: '2026-01-03T00:00:00Z',
+      version: null,
+      hash: null,
+      outcome: 'lost',
+    },
+  ],
+  deadLetters: [
+    { id: 4, status: 'waiting', seen: 2, last_seen_at: '2026-01-04T00:00:00Z', reason: 'has no id' },
+  ],
+  refetch: { reason: 'partial', due_at: '2026-01-05T00:00:00Z', attempts: 1 },
+  runs: new Map([[7, { kind: 'backfill', startedAt: '2026-01-01T00:00:00Z' }]]),
+} as unknown as Explained
+
+it('states come newest first with their origins, events in order of arrival, and values only on request', () => {
+  const text = explainText(context, EXPLAINED, about)
+  expect(text.split('\n')).toEqual([
+    'patients p of team north: stored, from event:e',
+    ...['', 'states, newest first:'],
+    'current  version v2, content abcdef01',
+    '        from event:e, read at o2 or later',
+    '        won by: later version',
+    '        changed: city, email (added)',
+    'earlier  version v1, content abcdef01',
+    '        from run:7 page:1 (backfill of 2026-01-01 00:00), read at o1 or later',
+    '        first known state; superseded 2026-01-02 00:00',
+    ...['', 'events, in order of arrival:'],
+    '  2026-01-02 00:00  -  e, version v2',
+    '        won',
+    '  2026-01-03 00:00  updated  f',
+    '        lost',
+    ...['', 'dead letters:'],
+    '  4  waiting, seen 2, 2026-01-04 00:00: has no id',
+    ...['', 'refetch by id (partial), due 2026-01-05 00:00', ''],
+  ])
+  const values = explainText(context, EXPLAINED, { ...about, withValues: true })
+  expect(values).toContain('        city: Ulm → -\n        email: - → x\n')
+})
+
+it('a record without a state is not called stored', () => {
+  const nothing = { ...EXPLAINED, states: [], events: [], deadLetters: [], refetch: null }
+  expect(explainText(context, nothing, about)).toBe('patients p of team north: not stored\n')
+  const gone = { ...nothing, states: [state({ deleted: true, hash: '' })] } as unknown as Explained
+  expect(explainText(context, gone, about)).toMatch(/: deleted\n[\s\S]*current {2}version v1, a tombstone\n/)
+})
+
+it('the document has payloads and values only on request', () => {
+  const document = (withValues: boolean) =>
+    explainDocument(EXPLAINED, { ...about, withValues }) as { states: Record<string, unknown>[] }
+  expect(document(false).states[1]).toEqual({
+    ...{ version: 'v2', observed_at: 'o2', deleted: false, hash: 'abcdef0123456789', origin: 'event:e' },
+    ...{ superseded_at: null, is_held: true, won_by: 'later version' },
+    changes: [
+      { field: 'city', kind: 'changed' },
+      { field: 'email', kind: 'added' },
+    ],
+  })
+  expect(document(true).states[1]).toMatchObject({
+    payload: { n: 1 },
+    changes: [
+      { before: 'Ulm', after: null },
+      { before: null, after: 'x' },
+    ],
+  })
+  expect(document(false).states[0]).toMatchObject({ is_held: false })
+})

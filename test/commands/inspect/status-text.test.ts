@@ -1,0 +1,91 @@
+/** `status` as text: teams, streams, what waits, and what is stale. */
+import { expect, it } from 'vitest'
+import { statusText } from '../../../src/commands/inspect/status.ts'
+import type { Status } from '../../../src/operate/health/status.ts'
+
+const contextOf = (columns?: number) => {
+  const output = { write: () => true, ...(columns === undefined ? {} : { isTTY: true, columns }) }
+  return {
+    env: { NO_COLOR: '1' },
+    stdout: output,
+    stderr: output,
+    signal: new AbortController().signal,
+    version: '',
+  }
+}
+
+const stream = (team: string, more: object = {}) => ({
+  ...{
+    team,
+    stream: 'forms',
+    rows: 10,
+    deleted: 2,
+    newest_record_at: '2026-01-01T00:00:00Z',
+    last_success_at: null,
+  },
+  ...{
+    last_run_at: null,
+    last_run_status: null,
+    lag_seconds: null,
+    inbox: 3,
+    dead_letters: 4,
+    drift: 5,
+    ...more,
+  },
+})
+const team = (name: string, more: object = {}) => ({
+  ...{ team: name, refetches: 6, questions_waiting: [], ...more },
+  inbox: { pending: 7, oldest_pending_at: 'x', oldest_pending_seconds: 89.6, dead_letters: 8, drift: 0 },
+  webhooks: { verdict: 'silent', reason: 'no event for a day', last_event_at: '2026-01-03T00:00:00Z' },
+})
+const status = (more: object) =>
+  ({ streams: [], teams: [], slices_waiting: [], ...more }) as unknown as Status
+
+it('each stream and team is a line; null is not zero', () => {
+  const one = status({
+    streams: [
+      stream('north', {
+        last_run_at: '2026-01-02T00:00:00Z',
+        last_run_status: 'failed',
+        newest_record_at: null,
+      }),
+    ],
+    teams: [team('north'), team('south', {})],
+  })
+  const lines = statusText(contextOf(), one, [])
+    .split('\n')
+    .map((line) => line.replace(/ {2,}/g, '  '))
+  expect(lines).toEqual([
+    'team  stream  rows  deleted  newest record  last run  status  inbox  dead letters  drift',
+    'north  forms  10  2  -  2026-01-02 00:00  failed  3  4  5',
+    '',
+    'team  inbox  oldest  refetches  dead letters  last event  webhooks',
+    'north  7  90 s  6  8  2026-01-03 00:00  silent  no event for a day',
+    'south  7  90 s  6  8  2026-01-03 00:00  silent  no event for a day',
+    '',
+  ])
+  expect(statusText(contextOf(), status({}), [])).toBe('no team yet: run intake-sync backfill\n')
+})
+
+it('on a terminal the only team is not repeated, and reasons are lines of their own', () => {
+  const one = statusText(contextOf(120), status({ streams: [stream('north')], teams: [team('north')] }), [])
+  expect(one).toMatch(/^stream +rows/)
+  expect(one).toContain('\nnorth: no event for a day\n')
+  const two = status({ streams: [stream('north'), stream('south')], teams: [team('north'), team('south')] })
+  expect(statusText(contextOf(120), two, [])).toMatch(/^team +stream +rows/)
+})
+
+it('what waits for somebody follows the tables: reworded questions, slices, and stale streams', () => {
+  const question = { form_id: 'f', form: 'Form', question_id: 'q', question_text: 'Why?' }
+  const waiting = status({
+    streams: [stream('north'), stream('south')],
+    teams: [team('north', { questions_waiting: [question] }), team('south')],
+    slices_waiting: [{ team: 'south', run_id: 9, slices: 2, seconds: 400, workers: 1 }],
+  })
+  const text = statusText(contextOf(), waiting, [stream('south') as never])
+  expect(text).toMatch(/\nnorth: 1 [^\n]*\n/)
+  expect(text).not.toMatch(/\nsouth: 0/)
+  expect(text).toContain('\nsouth: 2 slices of run 9 waiting for 6 minutes')
+  expect(text).toMatch(/\n {2}hint: start intake-sync work[^\n]*\nstale: south\/forms\n$/)
+  expect(statusText(contextOf(), { ...waiting, slices_waiting: [] }, [])).not.toContain('hint:')
+})

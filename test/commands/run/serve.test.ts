@@ -1,0 +1,135 @@
+/** What `serve` and `work` say once they are ready: where they listen, what is off, and why. */
+
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { expect, it } from 'vitest'
+import { runProgram } from '../../../src/commands/program.ts'
+import { adminOf } from '../../../src/commands/run/console.ts'
+import {
+  type Options,
+  offOf,
+  scheduleOf,
+  servingDocument,
+  servingText,
+} from '../../../src/commands/run/serve.ts'
+import { readConfig } from '../../../src/config/config.ts'
+import { openWarehouse } from '../../e2e/support/scene.ts'
+import { configOf } from '../../e2e/support/teams.ts'
+
+const ALL: Options = { ingest: true, drain: true, schedule: true, work: true }
+const access = (name: string) => ({ name, baseUrl: 'http://127.0.0.1:1', apiKey: 'k', apiSecret: 's' })
+const only = { name: 'south', webhookSecrets: ['x'] }
+const config = (env: object = {}, ...teams: object[]) =>
+  readConfig({ ...configOf(teams.length === 0 ? [access('north')] : (teams as never)), ...env })
+
+it('the schedule is that of the option, else of the settings; off and --no-schedule turn it off', () => {
+  const own = config({ INTAKE_CRON: '1 2 * * *' })
+  expect([
+    scheduleOf(own, ALL),
+    scheduleOf(own, { ...ALL, cron: '5 5 * * *' }),
+    scheduleOf(own, { ...ALL, cron: 'off' }),
+    scheduleOf(own, { ...ALL, cron: '5 5 * * *', schedule: false }),
+    scheduleOf(config({ INTAKE_CRON: 'off' }), ALL),
+    scheduleOf(config({ INTAKE_CRON: 'off' }), { ...ALL, cron: '5 5 * * *' }),
+  ]).toEqual(['1 2 * * *', '5 5 * * *', null, null, null, '5 5 * * *'])
+})
+
+it.each([
+  ['nothing', [], ALL, {}, []],
+  [
+    'everything',
+    [],
+    { ingest: false, drain: false, schedule: false, work: false },
+    {},
+    ['ingest: --no-ingest', 'drain: --no-drain', 'schedule: --no-schedule', 'work: --no-work'],
+  ],
+  ['the schedule by its option', [], { ...ALL, cron: 'off' }, {}, ['schedule: --cron off']],
+  ['the schedule by the setting', [], ALL, { INTAKE_CRON: 'off' }, ['schedule: INTAKE_CRON is off']],
+  [
+    'what needs access, for teams without credentials',
+    [access('north'), only],
+    ALL,
+    {},
+    ['refetches', 'schedule', 'work'].map((part) => `${part}: no API credentials for south`),
+  ],
+  [
+    'what was turned off, before what lacks credentials',
+    [access('north'), only],
+    { ...ALL, drain: false, work: false },
+    { INTAKE_CRON: 'off' },
+    ['drain: --no-drain', 'schedule: INTAKE_CRON is off', 'work: --no-work'],
+  ],
+] as const)('it lists as off: %s', (_, teams, options, env, off) => {
+  expect(offOf(config(env, ...teams), options).map(({ part, why }) => `${part}: ${why}`)).toEqual(off)
+})
+
+const READY = { ingest: 'http://h:1', admin: 'http://h:2', next: null, teams: ['only'] }
+
+it('one team has the short address, several one each; without ingest there is none', () => {
+  const next = new Date('2026-01-05T03:00:00Z')
+  expect(servingText({ ...READY, next }, [{ part: 'work', why: '--no-work' }])).toBe(
+    [
+      'ready: webhooks of only at http://h:1/webhooks\nhealth and metrics at http://h:2',
+      'next backfill at 2026-01-05T03:00:00.000Z\noff: work (--no-work)\n',
+    ].join('\n'),
+  )
+  const several = { ...READY, teams: ['a b', 'c'] }
+  expect(servingText(several, [])).toBe(
+    [
+      'webhooks of a b at http://h:1/webhooks/a%20b\nwebhooks of c at http://h:1/webhooks/c',
+      'ready: health and metrics at http://h:2\n',
+    ].join('\n'),
+  )
+  expect(servingText({ ...several, ingest: null }, [])).toBe('ready: health and metrics at http://h:2\n')
+  expect(servingDocument(several, [{ part: 'work', why: 'x' }], null)).toEqual({
+    ...{ webhooks: 'http://h:1/webhooks', admin: 'http://h:2', next_backfill: null, off: { work: 'x' } },
+    teams: { 'a b': 'http://h:1/webhooks/a%20b', c: 'http://h:1/webhooks/c' },
+  })
+  const opened = { url: 'u', link: 'l', [Symbol.asyncDispose]: async () => {} }
+  expect(servingDocument({ ...READY, ingest: null, next }, [], opened)).toMatchObject({
+    ...{
+      webhooks: null,
+      teams: {},
+      next_backfill: '2026-01-05T03:00:00.000Z',
+      console: 'u',
+      console_link: 'l',
+    },
+  })
+})
+
+it.each([
+  ['0.0.0.0', 'http://127.0.0.1:9'],
+  ['::', 'http://[::1]:9'],
+  ['::2', 'http://[::2]:9'],
+  ['127.0.0.1', 'http://127.0.0.1:9'],
+  ['admin.internal', 'http://admin.internal:9'],
+])('an admin server on %s is reached at %s', (adminHost, url) => {
+  expect(adminOf({ ...config(), adminHost, adminPort: 9 })).toBe(url)
+})
+
+it('a worker of some teams takes another port where its own is in use, and ends with 0', async () => {
+  await using warehouse = await openWarehouse()
+  const taken = createServer()
+  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+  const { port } = taken.address() as AddressInfo
+  const stop = new AbortController()
+  const said = { out: '', err: '' }
+  const stdout = {
+    write: (text: string | Uint8Array) => {
+      said.out += String(text)
+      stop.abort('SIGTERM')
+    },
+  }
+  const code = await runProgram(['work', '--teams', ' south, north', '--concurrency', '3', '--json'], {
+    env: {
+      ...configOf(['north', 'south', 'west'].map(access)),
+      ...{ DATABASE_URL: warehouse.url, INTAKE_ADMIN_PORT: String(port) },
+    },
+    ...{ stdout, stderr: { write: (text) => (said.err += String(text)) }, signal: stop.signal, version: '' },
+  })
+  await new Promise((resolve) => taken.close(resolve))
+  expect([code, JSON.parse(said.out)]).toMatchObject([0, { teams: ['south', 'north'], concurrency: 3 }])
+  expect(JSON.parse(said.out).admin).not.toContain(`:${port}`)
+  expect(said.err).toContain('health and metrics are on another port')
+  expect(said.err).toContain('stopping: current batches will finish')
+})
