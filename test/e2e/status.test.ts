@@ -136,6 +136,11 @@ describe('status', () => {
     expect((await maxAge(scene, '26h')).code).toBe(0)
     await query(scene.url, "update intake_ops.runs set finished_at = finished_at - interval '27 hours'")
     for (const age of ['26h', '3600']) expect((await maxAge(scene, age)).code, age).toBe(4)
+    const text = await runCommand(['status', '--max-age', '26h'], scene.env)
+    expect([text.code, text.stdout.match(/^stale: .*$/gm)]).toEqual([
+      4,
+      STREAMS.map(({ name }) => `stale: default/${name}`),
+    ])
     expect((await maxAge(scene, '2d')).code).toBe(0)
     expect((await runCommand(['backfill'], { ...scene.env, INTAKE_API_SECRET: 'wrong' })).code).toBe(1)
     expect((await maxAge(scene, '26h')).code).toBe(4)

@@ -135,6 +135,12 @@ describe('a view of the analyst', () => {
     [['responses', '--min-cell', '11'], '--min-cell: no column is a count'],
     [['responses', '--min-cell', '11', '--count-column', 'x'], '--count-column: there is no column "x"'],
     [['no_such_view'], 'code: query_invalid'],
+    [['responses', '--min-cell', '1'], 'Use a whole number from 2.'],
+    [['responses', '--team', 'north'], '--team belongs to --format fhir-ndjson'],
+    [['responses', '--format', 'fhir-ndjson'], '--format fhir-ndjson takes no view'],
+    [['--format', 'fhir-ndjson', '--as', 'analyst'], '--format fhir-ndjson takes no view, no other reader'],
+    [['--format', 'fhir-ndjson', '--min-cell', '5'], '--format fhir-ndjson takes no view'],
+    [['responses', '--sql', 'missing.sql'], 'name either a view or a file with --sql'],
     [[], 'name either a view or a file with --sql'],
     [['--sql', 'missing.sql'], '--sql: the file cannot be read (ENOENT)'],
   ])('%j ends with 2, says why, and leaves no manifest', async (words, message) => {

@@ -70,8 +70,11 @@ describe('init', () => {
     )
     expect(counts).toMatchObject({ patients: 45, forms: 7, packets: 5, documents: 5, responses: 48 })
     expect(teams[0]).toMatchObject({ environment: 'production', is_lower_bound: false, permitted_rate: null })
-    // Five pages of patients and of responses, one of the rest, and each export.
-    expect(teams[0].requests).toBeGreaterThan(15)
+    // Five pages of patients and of responses, one of the others but messages, and each export.
+    expect(teams[0].streams.filter(({ by_id }: { by_id: boolean }) => by_id)).toMatchObject([
+      { stream: 'exports', count: 7, page: 7 },
+    ])
+    expect(teams[0].requests).toBe(5 + 5 + Math.ceil(counts.messages / 10) + 5 + (1 + 7))
     expect(checks.filter(({ status }: { status: string }) => status === 'failed')).toEqual([])
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(output).not.toContain(secret)
@@ -91,6 +94,13 @@ describe('init', () => {
     const first = readFileSync(file, 'utf8')
     const again = await init(['--file', file], {})
     expect(again.stdout).toContain(`settings in ${file}: nothing to change`)
+    expect(again.stdout).toMatch(
+      /\npatients +45 +pages of 10\n[\s\S]*\nexports +7 +pages of 7, then each by itself\n/,
+    )
+    expect(again.stdout).toMatch(/a first backfill makes about \d\d requests \(no limit seen\): about \d+ s/)
+    expect(again.stdout).toMatch(
+      /\nnext:\n {2}export INTAKE_ENV_FILE=\S+settings-\d+\.env\n {2}intake-sync backfill\n/,
+    )
     expect(readFileSync(file, 'utf8')).toBe(first)
     const other = await init(['--file', file, '--timezone', 'Europe/Berlin', '--rate-limit', '20/s'], {})
     expect(other.stdout).toContain('  ~ INTAKE_TIMEZONE=UTC → Europe/Berlin\n  + INTAKE_RATE_LIMIT=20/s\n')
@@ -398,6 +408,9 @@ describe('init', () => {
     const second = await init(words.slice(0, -1), {})
     expect(second.stdout).toContain(`webhook ${first.webhook.id}: there already`)
     expect(second.stdout).toContain(`intake-sync webhooks test ${first.webhook.id}`)
+    await query(scene.url, 'update intake_ops.webhook_secrets set retired_at = now()')
+    const third = JSON.parse((await init(words, {})).stdout)
+    expect(third.webhook).toEqual({ id: expect.not.stringMatching(`^${first.webhook.id}$`), created: true })
   })
 })
 

@@ -48,6 +48,15 @@ describe('the body of the answer', () => {
     },
   )
 
+  it.each([
+    ['{}', '{}\n'],
+    ['{}\n', '{}\n'],
+    ['', ''],
+  ])('%j is followed by the end of a line on a terminal', async (body, shown) => {
+    says(body)
+    expect((await runCommand(['api', 'GET', '/v2/forms'], env, { columns: 80 })).stdout).toBe(shown)
+  })
+
   it('is printed byte for byte when it is no text', async () => {
     says(Buffer.from([0xff, 0x00, 0xe2, 0x28, 0x0d, 0x0a]))
     const run = await runCli(['api', 'GET', '/v2/file'], env, { pipeInto: 'od -An -tx1' })
@@ -205,6 +214,8 @@ describe('--json', () => {
       'content-type': 'application/json',
       'set-cookie': 'session=1',
       'x-api-key': 'the-key',
+      'x-auth-user': 'the-key',
+      'x-csrf-token': 'the-key',
       'x-service-environment': 'production',
     })
     const run = await api('POST', '/v2/patients', '--json')

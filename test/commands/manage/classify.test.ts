@@ -165,6 +165,12 @@ describe('classify import', () => {
       '\ufeffquestion_id,visibility,form,team,concept\r\nq1,visible,f,a,story\r\n\r\nq2,hidden,,b,\r\n'
     expect((await classify('import', file(text))).stdout).toBe('decided on 3 question(s)\n')
     expect(await shown()).toMatchObject({ 'a/f/q1': 'everything', 'b/f/q2': 'nothing', 'b/g/q2': 'nothing' })
+    // The team of a row counts more than that of the command.
+    const before = await shown()
+    const rows = file('question_id,visibility,form,team\nq1,hidden,f,a\nq1,hidden,f,\n')
+    expect((await classify('import', rows, '--team', 'b')).stdout).toBe('decided on 2 question(s)\n')
+    expect(await shown()).toEqual({ ...before, 'a/f/q1': 'nothing', 'b/f/q1': 'nothing' })
+    await classify('import', file('question_id,visibility,form,team\nq1,visible,f,a\n'))
   })
 
   it.each([

@@ -41,11 +41,14 @@ describe('config show', () => {
       INTAKE_API_KEY_FILE: key,
       INTAKE_CONCURRENCY: '8',
       INTAKE_CRN: '1 * * * *',
+      INTAKE_CRN_FILE: '/x',
+      INTAKE_EMPTY: '',
+      INTAKE_API_VERSION: '',
     }
     const shown = await runCommand(['config', 'show', '--json'], { ...env, INTAKE_DATA_DIR: undefined })
     expect(shown.code).toBe(0)
     const { valid, error, settings, unknown } = JSON.parse(shown.stdout)
-    expect([valid, error, unknown]).toEqual([true, null, ['INTAKE_CRN']])
+    expect([valid, error, unknown]).toEqual([true, null, ['INTAKE_CRN', 'INTAKE_CRN_FILE']])
     expect(settings.map(({ name }: { name: string }) => name)).toEqual(Object.keys(SETTINGS))
     const of = (wanted: string) => settings.find(({ name }: { name: string }) => name === wanted)
     const set = { source: 'environment', is_secret: true }
@@ -58,8 +61,13 @@ describe('config show', () => {
       value: null,
     })
     expect(of('INTAKE_CONCURRENCY')).toMatchObject({ source: 'environment', value: '8', is_secret: false })
+    // An empty version is a choice: none is sent.
+    expect(of('INTAKE_API_VERSION')).toMatchObject({ source: 'environment', value: '' })
     expect(of('INTAKE_CRON')).toMatchObject({ source: 'default', value: '0 2 * * *', place: null })
     const piped = await runCommand(['config', 'show'], env)
+    expect(piped.stdout).toMatch(/^INTAKE_CONCURRENCY +8 +environment$/m)
+    expect(piped.stdout).toMatch(/^INTAKE_WEBHOOK_HOST +\S+ +default$/m)
+    expect(piped.stdout).toMatch(/^INTAKE_TEAM +(\S+) +default$/m)
     expect(piped.stdout).toMatch(/^INTAKE_API_KEY +\(hidden\) +INTAKE_API_KEY_FILE=/m)
     expect(piped.stdout).toContain('INTAKE_CRN is set, and is no setting of this version')
     const narrow = await runCommand(['config', 'show'], env, { columns: 80 })

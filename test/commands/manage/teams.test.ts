@@ -313,8 +313,15 @@ it('removing a team again, to complete it, keeps the number of its events', asyn
   const waiting = await count("intake_raw.inbox where team_id = $1 and due_at = 'infinity'", north.teamId)
   expect(waiting).toBeGreaterThan(0)
   const before = await events()
-  expect((await alone('teams', 'remove', 'north', '--keep-data')).code).toBe(0)
+  expect(await typed('Keep')).toMatchObject({
+    code: 0,
+    said: expect.stringContaining('or delete every row?'),
+  })
   expect(await events()).toEqual(before)
+  expect((await listed())[0]).toMatchObject({ name: 'north', data: 'kept' })
+  expect((await alone('teams', 'list')).stdout).toMatch(
+    /north .*removed \d{4}-\d\d-\d\d \d\d:\d\d, data kept/,
+  )
   expect(before).toEqual([{ events: expect.any(Number), done: true }])
 })
 

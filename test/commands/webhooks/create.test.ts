@@ -1,6 +1,7 @@
 /** `webhooks create`: the secret is stored before success is reported, or nothing is left. */
 import { randomBytes } from 'node:crypto'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
 import { open } from '../../../src/warehouse/webhook-secrets.ts'
 import { json } from '../../api/support/service.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
@@ -12,6 +13,11 @@ import { askedOf, startWebhooksService, type WebhooksService } from './service.t
 const KEY = randomBytes(32)
 const URL_GIVEN = 'https://clinic.invalid/hooks'
 const CANARY = /whsec_canary/
+
+/** Milliseconds that commands of this process paused for. */
+const pauses: number[] = []
+vi.spyOn(systemClock, 'sleep').mockImplementation(async (milliseconds) => void pauses.push(milliseconds))
+afterAll(() => vi.restoreAllMocks())
 
 let service: WebhooksService
 let warehouse: TestDatabase
@@ -196,18 +202,38 @@ describe('a secret that cannot be stored', () => {
     expect(run.output).not.toMatch(CANARY)
   })
 
-  it('is stored by another attempt after a transient failure', async () => {
-    await query(
+  /** The stores of a secret that fail for a moment, the first being the trial. */
+  const failing = (tries: string) =>
+    query(
       warehouse.url,
       `create sequence tries;
        create function pass() returns trigger language plpgsql as $$ begin
-         if nextval('tries') = 2 then raise exception using errcode = '40001'; end if; return new;
+         if nextval('tries') in (${tries}) then raise exception using errcode = '40001'; end if; return new;
        end $$;
        create trigger pass before insert on intake_ops.webhook_secrets for each row execute function pass()`,
     )
+
+  it('is stored by another attempt after a transient failure', async () => {
+    pauses.length = 0
+    await failing('2, 3')
     expect((await create()).code).toBe(0)
     expect(await storedSecrets()).toHaveLength(1)
-    expect(await query(warehouse.url, 'select last_value::int from tries')).toEqual([{ last_value: 3 }])
+    expect(await query(warehouse.url, 'select last_value::int from tries')).toEqual([{ last_value: 4 }])
+    expect(pauses).toEqual([1_000, 1_000])
+  })
+
+  it('after three attempts is given up: its webhook is deleted, also where it is gone already', async () => {
+    await failing('2, 3, 4')
+    service.interfere = ({ method }, response) => {
+      if (method === 'DELETE') response.writeHead(404).end()
+      return method === 'DELETE'
+    }
+    const run = await create()
+    expect([run.code, run.stderr]).toEqual([
+      1,
+      expect.stringContaining('created and deleted again: its secret could not be stored'),
+    ])
+    expect(await query(warehouse.url, 'select last_value::int from tries')).toEqual([{ last_value: 4 }])
   })
 })
 

@@ -70,6 +70,10 @@ describe('list', () => {
       ['c-3', 'https://third.invalid/\\x1b[2J', 'created', '-', '-', 'none'],
     ])
     expect(run.output).not.toMatch(/whsec_canary/)
+    const other = await webhooks('list --json', { ...env, INTAKE_TEAM: 'other' })
+    expect(JSON.parse(other.stdout).webhooks.map(({ secret }: { secret: string }) => secret)).toEqual([
+      ...['none', 'none', 'none'],
+    ])
   })
 
   it('needs no database, and starts none: the secret column says unknown', async () => {
@@ -123,6 +127,9 @@ describe('events', () => {
 
   it('are the newest of all, whatever the order of the list', async () => {
     service.deliveries = [5, 1, 30, 12, 7].map(delivery)
+    const all = await webhooks('events --limit 5', bare)
+    expect(all.stdout).toMatch(/^2026-01-01T00:00:30Z +failed +500 +30 +updated +response +c-1 +timeout/m)
+    expect(all.stdout).not.toContain('--limit')
     const run = await webhooksApart('events --limit 3', bare)
     expect(run.code).toBe(0)
     expect(run.stdout.match(/00:00:\d\d/g)).toEqual(['00:00:30', '00:00:12', '00:00:07'])
@@ -133,17 +140,20 @@ describe('events', () => {
 
   it('are shown with the fields that exist', async () => {
     service.deliveries = [{}, delivery(3), 'no object']
+    const { created_at: timestamp, id: uid, webhook_config: _, ...other } = delivery(9)
+    service.deliveries.push({ ...other, timestamp, uid, webhook_config_id: 'c-2' })
     const run = await webhooks('events --json', bare)
     expect(run.code).toBe(0)
     const { events } = JSON.parse(run.stdout)
-    expect(events).toHaveLength(2)
-    expect(events[0]).toMatchObject({
+    expect(events).toHaveLength(3)
+    expect(events[0]).toMatchObject({ id: 'd-9', webhook_config: 'c-2', created_at: timestamp })
+    expect(events[1]).toMatchObject({
       id: 'd-3',
       webhook_config: 'c-1',
       response_status_code: 500,
       attempts: 3,
     })
-    expect(new Set(Object.values(events[1]))).toEqual(new Set([null]))
+    expect(new Set(Object.values(events[2]))).toEqual(new Set([null]))
   })
 
   it('reports an empty list', async () => {

@@ -1,0 +1,111 @@
+/** What a backfill does around its run: retention, the key of the analysts' views, and the figures of a scheduled one. */
+import pino from 'pino'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { scheduledBackfill } from '../../../src/commands/run/backfill.ts'
+import { openScene, type Scene } from '../../e2e/support/scene.ts'
+import { runCommand } from '../../support/run-command.ts'
+
+let scene: Scene
+
+beforeAll(async () => {
+  scene = await openScene({ patients: 3, forms: 2, packets: 1, documents: 1, responses: 0 })
+  expect((await scene.backfill('--streams', 'packets')).code).toBe(0)
+})
+afterAll(() => scene?.[Symbol.asyncDispose]())
+
+const backfill = (env: object, ...words: string[]) =>
+  runCommand(['backfill', '--streams', 'packets', ...words], { ...scene.env, ...env })
+
+it('removes what is past its retention, where no serve does; a dry run removes nothing', async () => {
+  await scene.query(`
+    insert into intake.teams (name) values ('elsewhere');
+    insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason, status, settled_at)
+      select 1, 'patients', n::text, 'x', 'x', 'discarded', now() - n * interval '1 day' from unnest(array[9, 11]) n;
+    insert into intake_raw.set_aside (dead_letter_id, body) select id, '{}' from intake_ops.dead_letters;
+    insert into intake_ops.runs (kind, status, started_at, finished_at)
+      select 'verify', 'succeeded', now() - n * interval '1 day', now() - n * interval '1 day' from unnest(array[19, 21]) n;
+    insert into intake_ops.delivery_checks (team_id, config_id, event_id) select team_id, 'c', 'e' from intake.teams`)
+  const left = async () => {
+    const [row] = await scene.query<{ bodies: number; runs: number; checks: number[] }>(`
+      select (select count(*)::int from intake_raw.set_aside) as bodies,
+        (select count(*)::int from intake_ops.runs where kind = 'verify') as runs,
+        (select array_agg(team_id order by team_id) from intake_ops.delivery_checks) as checks`)
+    return row
+  }
+  const days = { INTAKE_INBOX_DAYS: '10', INTAKE_RUN_DAYS: '20' }
+  expect((await backfill(days, '--dry-run')).code).toBe(0)
+  expect(await left()).toEqual({ bodies: 2, runs: 2, checks: [1, 2] })
+  expect((await backfill(days)).code).toBe(0)
+  // Deliveries of teams of other processes are theirs to settle.
+  expect(await left()).toEqual({ bodies: 1, runs: 1, checks: [2] })
+})
+
+it('retention that fails is a line of the log, and the run has succeeded', async () => {
+  await scene.query('alter table intake_raw.set_aside rename to away')
+  const ended = await backfill({})
+  await scene.query('alter table intake_raw.away rename to set_aside')
+  expect([ended.code, ended.stderr]).toEqual([
+    0,
+    expect.stringContaining('expired rows could not be removed'),
+  ])
+})
+
+it('sets the key of the analysts’ views that it was given, unless it is a dry run', async () => {
+  const key = async () => (await scene.query('select inner_pad from intake_ops.analytics_key'))[0]
+  const before = await key()
+  const own = { INTAKE_ANALYTICS_KEY: 'a key of thirty-two characters, or more' }
+  await backfill(own, '--dry-run')
+  expect(await key()).toEqual(before)
+  expect((await backfill(own)).code).toBe(0)
+  expect(await key()).not.toEqual(before)
+})
+
+it('options that exclude each other are named before anything is read', async () => {
+  scene.emulator.control.resetCounters()
+  const ended = await backfill({}, '--detach', '--dry-run')
+  expect([ended.code, ended.stderr]).toEqual([
+    2,
+    expect.stringContaining('--detach and --dry-run exclude each other'),
+  ])
+  expect(scene.emulator.control.requests()).toEqual([])
+})
+
+it('a scheduled backfill logs the sums of its streams, as a warning where it needs somebody', async () => {
+  const said: string[] = []
+  const logger = pino({ base: null }, { write: (line: string) => void said.push(line) })
+  const { base_url: baseUrl, teams } = scene.emulator.environments[0]!
+  const [first] = teams
+  const access = { apiKey: first!.api_key, apiSecret: first!.api_secret, apiVersion: 'v2.1', concurrency: 4 }
+  const run = () => {
+    const place = { url: scene.url, config: { lookbackDays: 2, sweepDays: 7 }, logger, version: '0.0.0' }
+    return scheduledBackfill(place, [{ name: 'default', baseUrl, ...access }], new AbortController().signal)
+  }
+  await scene.query(`alter table intake.patients add check (city is distinct from 'refused')`)
+  const { control } = scene.emulator
+  control.updatePatient(control.world().patients.at(0)!.id, { city: 'refused' })
+  await run()
+  const last = () => JSON.parse(said.at(-1)!) as Record<string, unknown>
+  const [sums] = await scene.query<{ fetched: number; changed: number }>(
+    `select sum(fetched)::int as fetched, sum(changed)::int as changed from intake_ops.run_streams
+     where run_id = (select max(run_id) from intake_ops.runs)`,
+  )
+  expect(last()).toMatchObject({
+    level: 40,
+    msg: 'scheduled backfill: needs attention',
+    ...sums,
+    deleted: 0,
+    dead_letters: 1,
+  })
+  control.deletePatient(control.world().patients.at(1)!.id)
+  control.updatePatient(control.world().patients.at(0)!.id, { city: 'accepted' })
+  await scene.query(
+    `update intake_ops.dead_letters set status = 'resolved', settled_at = now() where status = 'waiting'`,
+  )
+  await run()
+  expect(last()).toMatchObject({
+    level: 30,
+    msg: 'scheduled backfill: succeeded',
+    deleted: 1,
+    dead_letters: 0,
+  })
+})
