@@ -32,10 +32,11 @@ export async function refreshWideViews(db: Kysely<Warehouse>): Promise<readonly 
   const made: string[] = []
   const failures: unknown[] = []
   const changed = await changedSubjects(db)
-  const words = changed.length === 0 ? [] : await reservedWords(db)
+  if (changed.length === 0) return made
+  const server = { words: await reservedWords(db), roles: await rolesOf(db) }
   for (const subject of changed) {
     try {
-      const name = await db.transaction().execute((within) => makeInTurn(within, subject, words))
+      const name = await db.transaction().execute((within) => makeInTurn(within, subject, server))
       if (name !== null) made.push(name)
     } catch (error) {
       failures.push(error)
@@ -46,11 +47,19 @@ export async function refreshWideViews(db: Kysely<Warehouse>): Promise<readonly 
   return made
 }
 
+/** What is the same for all views. */
+interface Server {
+  /** Words that need quotes as a column name. */
+  readonly words: readonly string[]
+  /** Roles that exist of those that read wide views. */
+  readonly roles: readonly string[]
+}
+
 /** Null when another process created it while this one waited. */
 async function makeInTurn(
   db: Transaction<Warehouse>,
   subject: Subject,
-  words: readonly string[],
+  server: Server,
 ): Promise<string | null> {
   await lockAlone(db, 'wideViews', 'wide views')
   await sql`set local lock_timeout = ${sql.lit(LOCK_TIMEOUT)}`.execute(db)
@@ -59,7 +68,7 @@ async function makeInTurn(
     select view_name from intake_raw.wide_views
     where team_id = ${team_id} and kind = ${kind} and subject_id = ${subject_id}`.execute(db)
   const view_name = rows[0]?.view_name ?? null
-  return view_name === subject.view_name ? await makeView(db, subject, words) : null
+  return view_name === subject.view_name ? await makeView(db, subject, server) : null
 }
 
 const MADE = {
@@ -71,7 +80,7 @@ const MADE = {
 async function makeView(
   db: Transaction<Warehouse>,
   subject: Subject,
-  words: readonly string[],
+  { words, roles }: Server,
 ): Promise<string> {
   const { kind, team_id, subject_id, signature } = subject
   const name = subject.view_name ?? (await freeName(db, subject))
@@ -90,11 +99,11 @@ async function makeView(
   )
   await keepColumns(db, subject, columns)
   await dropOlder(db, view, [...Object.keys(fixed), ...columns.map(({ column_name }) => column_name)])
-  await runUnseen(db, make(view, columns))
-  await comment(db, view, subject, fixed, columns)
-  for (const role of await readersOf(db, kind)) {
-    await runUnseen(db, sql`grant select on ${sql.table(view)} to ${sql.id(role)}`)
-  }
+  const readers = ['intake_loader', 'intake_clinical', ...(kind === 'form' ? [] : ['intake_analyst'])]
+  const grants = readers
+    .filter((role) => roles.includes(role))
+    .map((role) => sql`grant select on ${sql.table(view)} to ${sql.id(role)}`)
+  await runUnseen(db, [make(view, columns), ...commentsOn(view, subject, fixed, columns), ...grants])
   return view
 }
 
@@ -105,14 +114,6 @@ async function dropOlder(db: Transaction<Warehouse>, view: string, names: readon
     from pg_attribute where attrelid = to_regclass(${view.replace('.', '."')} || '"') and attnum > 0
     having count(*) > 0`.execute(db)
   if (rows[0]?.older) await sql`drop view ${sql.table(view)}`.execute(db)
-}
-
-/** The roles that read such views, as far as they exist; sql/roles.sql grants to roles that are created later. */
-async function readersOf(db: Transaction<Warehouse>, kind: Subject['kind']): Promise<readonly string[]> {
-  const readers = ['intake_loader', 'intake_clinical', ...(kind === 'form' ? [] : ['intake_analyst'])]
-  const { rows } = await sql<{ rolname: string }>`
-    select rolname from pg_roles where rolname = any(${readers}::text[])`.execute(db)
-  return rows.map(({ rolname }) => rolname)
 }
 
 /** A name that is free in the schema. */
@@ -153,20 +154,27 @@ async function keepColumns(
       where wide_columns.question_text is distinct from excluded.question_text`.execute(db)
 }
 
-/** Words that need quotes as a column name. */
 async function reservedWords(db: Kysely<Warehouse>): Promise<readonly string[]> {
   const { rows } = await sql<{ word: string }>`
     select word from pg_get_keywords() where catcode in ('R', 'T')`.execute(db)
   return rows.map(({ word }) => word)
 }
 
-async function comment(
-  db: Transaction<Warehouse>,
+/** sql/roles.sql grants to roles that are created later. */
+async function rolesOf(db: Kysely<Warehouse>): Promise<readonly string[]> {
+  const { rows } = await sql<{ rolname: string }>`
+    select rolname from pg_roles where rolname in ('intake_loader', 'intake_clinical', 'intake_analyst')`.execute(
+    db,
+  )
+  return rows.map(({ rolname }) => rolname)
+}
+
+function commentsOn(
   view: string,
   { kind, name }: Subject,
   fixed: Readonly<Record<string, string>>,
   columns: readonly WideColumn[],
-): Promise<void> {
+): readonly RawBuilder<unknown>[] {
   const what = kind === 'export' ? 'One row of the export' : 'One row a response to the form'
   const texts: [string, string][] = [
     ...Object.entries(fixed),
@@ -176,18 +184,23 @@ async function comment(
     ]),
   ]
   const whole = sql`comment on view ${sql.table(view)} is ${sql.lit(`${what} ${name || 'without a name'}, one column a question.`)}`
-  const each = texts.map(
-    ([column, text]) => sql`comment on column ${sql.table(view)}.${sql.ref(column)} is ${sql.lit(text)}`,
-  )
-  await runUnseen(db, sql`${sql.join([whole, ...each], sql`; `)}`)
+  return [
+    whole,
+    ...texts.map(
+      ([column, text]) => sql`comment on column ${sql.table(view)}.${sql.ref(column)} is ${sql.lit(text)}`,
+    ),
+  ]
 }
 
 /**
  * Runs statements that contain names of forms and texts of questions. They are sent as a parameter, so that they appear
  * neither in pg_stat_activity nor in the statement log of the server.
  */
-async function runUnseen(db: Transaction<Warehouse>, statements: RawBuilder<unknown>): Promise<void> {
-  const { sql: text } = statements.compile(db)
+async function runUnseen(
+  db: Transaction<Warehouse>,
+  statements: readonly RawBuilder<unknown>[],
+): Promise<void> {
+  const { sql: text } = sql`${sql.join(statements, sql`; `)}`.compile(db)
   await sql`select set_config('intake.statements', ${text}, true)`.execute(db)
   await sql`do $$ begin execute current_setting('intake.statements'); perform set_config('intake.statements', '', true); end $$`.execute(
     db,
