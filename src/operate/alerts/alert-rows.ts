@@ -80,20 +80,20 @@ async function raise(db: Kysely<Warehouse>, condition: Condition, current?: Aler
       where id = ${current.id}`.execute(db)
     return
   }
-  if (current !== undefined && mark !== null && !isMore) return
+  // Drift that was posted before is seen again at each scan.
+  if (cause === 'drift' && current !== undefined && !isMore) return
   // The condition cleared and returned before the receiver learned that it had cleared: the alert continues.
   if (current?.posted === 'raised') {
     await sql`update intake_ops.alerts
-      set cleared_at = null, mark = ${mark}, figures = ${JSON.stringify(figures)}::jsonb where id = ${current.id}`.execute(
-      db,
-    )
+      set cleared_at = null, mark = ${mark}, figures = ${JSON.stringify(figures)}::jsonb, attempts = 0, due_at = now()
+      where id = ${current.id}`.execute(db)
     return
   }
   await sql`
     insert into intake_ops.alerts (team_id, cause, stream, mark, figures)
     select team_id, ${cause}, ${stream}, ${mark}, ${JSON.stringify(figures)}::jsonb
     from intake.teams where name = ${team}
-    on conflict (team_id, cause, stream) do update set told = null, told_mark = null,
+    on conflict (team_id, cause, stream) do update set told = null,
       id = excluded.id, mark = excluded.mark, figures = excluded.figures, raised_at = excluded.raised_at,
       cleared_at = null, attempts = 0, due_at = now()`.execute(db)
 }

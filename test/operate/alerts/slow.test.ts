@@ -68,6 +68,20 @@ async function openScene(webhookChecks: WebhookChecks = openWebhookChecks(AMPLE)
         `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body)
          select team_id, 'e', '\\x00', current_date, now() - interval '1 hour', '{}' from intake.teams where name = '${team}'`,
       ),
+    /** Reading the table takes longer than any limit, until the returned function is called. */
+    async slow(table: string) {
+      const [schema, name] = table.split('.')
+      await run(`alter table ${table} rename to of_${name}`)
+      await run(
+        `create or replace function public.cancel() returns boolean language plpgsql as
+         $$ begin raise exception 'canceled' using errcode = '57014'; end $$`,
+      )
+      await run(`create view ${table} as select * from ${schema}.of_${name} where (select public.cancel())`)
+      return async () => {
+        await run(`drop view ${table}`)
+        await run(`alter table ${schema}.of_${name} rename to ${name}`)
+      }
+    },
     /** Locks the table until the returned function is called. */
     async lock(table: string) {
       const session = await connect(url)
@@ -130,14 +144,32 @@ it('teams that were skipped for lack of time come first in the next round', asyn
   expect(judged.map(({ team }) => team)).toEqual(['south', 'west', 'north'])
 })
 
-it('dead letters that cannot be counted block no other alert', async () => {
+it('dead letters that cannot be counted block no other alert, and clear none', async () => {
   const scene = await openScene()
-  const unlock = await scene.lock('intake_ops.dead_letters')
+  await scene.deadLetter('north')
+  expect(await scene.posted()).toEqual(['raised dead_letters north forms'])
+  await scene.slow('intake_ops.dead_letters')
   await scene.oldEvent('west')
   await scene.silence('south')
   expect(await scene.allPosted(2)).toEqual(['raised inbox_old west', 'raised webhooks_silent south'])
   expect(scene.late()).toContain('dead_letters')
-  await unlock()
+})
+
+it('while runs cannot be read, nothing is raised or cleared that one in progress may still change', async () => {
+  const scene = await openScene()
+  await scene.deadLetter('north')
+  expect(await scene.posted()).toEqual(['raised dead_letters north forms'])
+  const restore = await scene.slow('intake_ops.runs')
+  await scene.run(`update intake_ops.dead_letters set status = 'resolved', settled_at = now()`)
+  await scene.deadLetter('south')
+  await scene.oldEvent('west')
+  expect(await scene.allPosted(1)).toEqual(['raised inbox_old west'])
+  expect(scene.late()).toContain('runs')
+  await restore()
+  expect(await scene.allPosted(2)).toEqual([
+    'cleared dead_letters north forms',
+    'raised dead_letters south forms',
+  ])
 })
 
 it('the timeout of the checks does not apply to later statements', async () => {
