@@ -56,7 +56,7 @@ export function openGauges(options: GaugesOptions): Gauges {
   const showAlerts = alertGauge(gauge)
   const showQuestions = questionsGauge(gauge)
   const showSlices = slicesGauges(gauge)
-  const showWebhooks = webhookGauges(gauge)
+  const webhooks = webhookGauges(gauge)
   const webhookChecks = openWebhookChecks({ inboxDays })
   const sources = [
     openSource(FRESH, clock, async () => {
@@ -72,6 +72,7 @@ export function openGauges(options: GaugesOptions): Gauges {
           ] as const,
       )
       showInbox(inbox)
+      webhooks.keep(inbox)
       showTrouble(trouble)
       showAlerts(alerts)
       showQuestions(inbox, questions)
@@ -79,7 +80,7 @@ export function openGauges(options: GaugesOptions): Gauges {
     }),
     openSource(SLOW_FRESH, clock, async () => {
       const query = { url, purpose: 'webhook metrics', milliseconds: SLOW_LIMIT_MS }
-      showWebhooks(await boundedQuery(query, (db) => webhookChecks.check(db, null)))
+      webhooks.show(await boundedQuery(query, (db) => webhookChecks.check(db, null)))
     }),
   ]
   return {
@@ -220,7 +221,14 @@ function slicesGauges(gauge: MakeGauge): (teams: readonly SliceCounts[]) => void
   }
 }
 
-function webhookGauges(gauge: MakeGauge): (teams: readonly WebhookStatus[]) => void {
+interface WebhookGauges {
+  /** A team that could not be judged keeps its values. */
+  show(teams: readonly WebhookStatus[]): void
+  /** Removes the labels of all other teams. */
+  keep(teams: readonly { readonly team: string }[]): void
+}
+
+function webhookGauges(gauge: MakeGauge): WebhookGauges {
   const labels = ['team'] as const
   const last = gauge('webhook_last_event_timestamp_seconds', 'When the last event arrived.', labels)
   const day = gauge('webhook_events_last_day', 'Events of the last 24 hours.', labels)
@@ -236,8 +244,10 @@ function webhookGauges(gauge: MakeGauge): (teams: readonly WebhookStatus[]) => v
     '1 when fewer events arrived than expected, or some are missing.',
     labels,
   )
-  return (teams) => {
+  const shown = new Set<string>()
+  const show: WebhookGauges['show'] = (teams) => {
     for (const { team, verdict, ...status } of teams) {
+      shown.add(team)
       if (status.last_event_at !== null) last.set({ team }, Date.parse(status.last_event_at) / 1000)
       day.set({ team }, status.events_last_day)
       if (status.events_expected_a_day !== null) expected.set({ team }, status.events_expected_a_day)
@@ -246,4 +256,12 @@ function webhookGauges(gauge: MakeGauge): (teams: readonly WebhookStatus[]) => v
       quiet.set({ team }, verdict === 'quiet' ? 1 : 0)
     }
   }
+  const keep: WebhookGauges['keep'] = (teams) => {
+    for (const team of shown) {
+      if (teams.some((each) => each.team === team)) continue
+      for (const each of [last, day, expected, missing, silent, quiet]) each.remove({ team })
+      shown.delete(team)
+    }
+  }
+  return { show, keep }
 }

@@ -55,17 +55,20 @@ async function everything(): Promise<readonly Metric[]> {
   )
   await query(
     warehouse.url,
-    `insert into intake_ops.dead_letters (team_id, stream, record_id, fingerprint, origin, reason)
-     select team_id, 'patients', 'canary-7f3a', 'x', 'event:e', 'why' from intake.teams`,
+    `insert into intake_ops.dead_letters (team_id, stream, record_id, fingerprint, origin, reason, status)
+     select team_id, 'patients', 'canary-7f3a', status, 'event:e', 'why', status
+     from intake.teams, unnest('{waiting,resolved,retried,discarded}'::text[]) as status`,
   )
   await query(
     warehouse.url,
     `with run as (insert into intake_ops.runs (kind, status, finished_at) values ('backfill', 'succeeded', now()) returning run_id)
      insert into intake_ops.run_streams (run_id, team_id, stream, status) select run_id, team_id, 'patients', 'succeeded' from run, intake.teams`,
   )
-  for (const [status, hoursAgo] of [
-    ['succeeded', 2],
-    ['failed', 0],
+  for (const [stream, status, hoursAgo] of [
+    ['forms', 'succeeded', 2],
+    ['forms', 'failed', 0],
+    ['packets', 'succeeded', 59 * 24],
+    ['documents', 'succeeded', 61 * 24],
   ]) {
     await query(
       warehouse.url,
@@ -74,8 +77,8 @@ async function everything(): Promise<readonly Metric[]> {
          values ('backfill', $1, now() - make_interval(hours => $2), now() - make_interval(hours => $2)) returning run_id
        )
        insert into intake_ops.run_streams (run_id, team_id, stream, status)
-       select run_id, team_id, 'forms', $1 from run, intake.teams`,
-      [status, hoursAgo],
+       select run_id, team_id, $3, $1 from run, intake.teams`,
+      [status, hoursAgo, stream],
     )
   }
   await query(
@@ -85,7 +88,21 @@ async function everything(): Promise<readonly Metric[]> {
   )
   await query(
     warehouse.url,
-    "insert into intake_ops.alerts (team_id, cause) select team_id, 'inbox_old' from intake.teams",
+    `with secret as (
+       insert into intake_ops.webhook_secrets (team_id, config_id, secret, created_at)
+       select team_id, 'c', '\\x00', now() - interval '9 days' from intake.teams
+     )
+     insert into intake.webhook_deliveries
+       (team_id, id, event_id, webhook_config_id, status, response_status_code, created_at, _version, _origin)
+     select team_id, event, event, 'c', 'x', code, now() - interval '1 hour', now(), 'test'
+     from intake.teams, (values ('lost', 200), ('given up', 500)) as delivery (event, code)`,
+  )
+  await query(
+    warehouse.url,
+    `insert into intake_ops.alerts (team_id, cause, stream, cleared_at)
+     select team_id, cause, stream, cleared_at from intake.teams, (values ('inbox_old', '', null),
+       ('drift', 'patients', null), ('drift', 'forms', null), ('drift', 'packets', now()), ('defect', '', now())
+     ) as alert (cause, stream, cleared_at)`,
   )
   await query(
     warehouse.url,
@@ -105,7 +122,7 @@ async function everything(): Promise<readonly Metric[]> {
   )
   await query(warehouse.url, "insert into intake.teams (name) values ('south')")
   const { registry, ingest, drain, alertsPosted } = openMetrics()
-  alertsPosted(false)
+  for (const isDelivered of [false, true, true]) alertsPosted(isDelivered)
   ingest.stored('north', false)
   ingest.stored('north', true)
   ingest.rejected('signature', 'north')
@@ -159,10 +176,30 @@ it('reports the counts of the process and the state of the warehouse', async () 
   // A later failed run is no success, however recent.
   expect(valueAt('intake_last_run_ok', { ...team, stream: 'forms' })).toBe(0)
   expect(Math.abs(ageOf('forms') - 7_200)).toBeLessThan(60)
+  const begun = valueAt('intake_last_run_timestamp_seconds', { ...team, stream: 'forms' })!
+  expect(Math.abs(Date.now() / 1000 - begun)).toBeLessThan(60)
+  // Runs of the last sixty days count.
+  expect(valueAt('intake_last_run_ok', { ...team, stream: 'packets' })).toBe(1)
+  expect(valueAt('intake_last_run_ok', { ...team, stream: 'documents' })).toBeUndefined()
   expect(valueAt('intake_alerts_raised', { ...team, cause: 'inbox_old' })).toBe(1)
+  expect(valueAt('intake_alerts_raised', { ...team, cause: 'drift' })).toBe(2)
+  expect(valueAt('intake_alerts_raised', { ...team, cause: 'defect' })).toBeUndefined()
   expect(valueAt('intake_alert_posts_total', { outcome: 'failed' })).toBe(1)
+  expect(valueAt('intake_alert_posts_total', { outcome: 'delivered' })).toBe(2)
+  expect(valueAt('intake_warehouse_up')).toBe(1)
   expect(valueAt('intake_webhook_silent', team)).toBe(0)
+  // A delivery that never arrived.
+  expect(valueAt('intake_webhook_quiet', team)).toBe(1)
+  expect(valueAt('intake_webhook_deliveries_missing', team)).toBe(2)
   expect(valueAt('intake_webhook_events_last_day', team)).toBe(24)
+  expect(valueAt('intake_webhook_events_expected_per_day', team)).toBeGreaterThan(20)
+  expect(
+    Math.abs(Date.now() / 1000 - valueAt('intake_webhook_last_event_timestamp_seconds', team)!),
+  ).toBeLessThan(60)
+  // South had no event, and no mean to expect any by.
+  expect(valueAt('intake_webhook_quiet', { team: 'south' })).toBe(0)
+  expect(valueAt('intake_webhook_last_event_timestamp_seconds', { team: 'south' })).toBeUndefined()
+  expect(valueAt('intake_webhook_events_expected_per_day', { team: 'south' })).toBeUndefined()
 })
 
 it('is well-formed: help and type for each metric, units and _total as suffixes, labels from a small set', async () => {

@@ -19,16 +19,22 @@ it('says how much of the budget is used, and how long the longest list still tak
     stored({ stream: 'forms', requests: 15, throttled: 0, fetched: 10, expected: 20, seconds: 1 }),
     stored({ stream: 'documents', phase: 'ended', requests: 0, throttled: 0, fetched: 0, expected: null }),
     stored({ team: 'south', phase: 'plan', fetched: 0, expected: null, permitted_rate: null, seconds: 0 }),
+    // Its list is read; one of the others has grown while it was read.
+    stored({ team: 'west', phase: 'merge', requests: 0, permitted_rate: null, seconds: 2 }),
+    stored({ team: 'west', stream: 'forms', requests: 99, fetched: 30, expected: 20 }),
   ])
   expect(streams.map(({ rate, seconds_left: left }) => [rate, left])).toEqual([
     [100, 9],
     [10, 1],
     [null, null],
     [null, null],
+    [150, null],
+    [10, 0],
   ])
   expect(teams).toEqual([
     { team: 'north', requests: 45, throttled: 1, permitted_rate: 20, rate: 15, share: 0.75 },
     { team: 'south', requests: 30, throttled: 1, permitted_rate: null, rate: 30, share: null },
+    { team: 'west', requests: 99, throttled: 2, permitted_rate: 20, rate: 33, share: 1 },
   ])
   expect(seconds_left).toBe(9)
   expect(progressOf([])).toEqual({ streams: [], teams: [], seconds_left: null })
@@ -90,8 +96,15 @@ describe('the time that a run of workers still needs', () => {
       ...{ slices_left: 1, rate: null, slices_unknown: 0, seconds_left: null },
     })
     // Its worker is gone: the pages that it read do not count.
-    const gone = claimed('one', { stream: 'forms', pages: 9, silent_seconds: 70 })
-    expect(etaOf([done('forms'), gone, close])).toMatchObject({ slices_claimed: 0, workers: 0, rate: null })
+    const silent = (seconds: number) => claimed('one', { stream: 'forms', pages: 9, silent_seconds: seconds })
+    expect(etaOf([done('forms'), silent(60), close])).toMatchObject({
+      ...{ slices_left: 1, slices_claimed: 0, workers: 0, pages: 0, rate: null },
+    })
+    expect(etaOf([done('forms'), silent(59), close])).toMatchObject({
+      slices_claimed: 1,
+      workers: 1,
+      pages: 9,
+    })
   })
 
   it('is zero if all lists are read to their end, and if the run only has to be closed', () => {
@@ -99,5 +112,8 @@ describe('the time that a run of workers still needs', () => {
     expect(etaOf([merging, close])).toMatchObject({ slices_left: 1, expected_pages: 7, seconds_left: 0 })
     expect(etaOf([done('forms'), close])).toMatchObject({ slices_left: 0, seconds_left: 0 })
     expect(etaOf([])).toBeNull()
+    // What was canceled is not read any more.
+    const canceled = slice({ state: 'canceled' })
+    expect(etaOf([canceled, close])).toMatchObject({ slices_left: 0, slices_unknown: 0, seconds_left: 0 })
   })
 })

@@ -26,11 +26,45 @@ describe('the verdict', () => {
     ['as many as ever', {}, 'ok', /100 events in the last day/],
     ['a little fewer', { lastDay: 30 }, 'ok', /./],
     ['a quarter', { lastDay: 20 }, 'quiet', /20 events in the last day, 90 were expected/],
+    ['hardly more than a quarter', { lastDay: 23 }, 'ok', /./],
+    ['hardly fewer than a quarter', { lastDay: 22 }, 'quiet', /22 events in the last day, 90 were expected/],
+    [
+      'fewer than the mean, but as many as a week ago',
+      { lastDay: 20, sameDayLastWeek: 30 },
+      'ok',
+      /20 events in the last day, 100 a day before/,
+    ],
+    [
+      'few of the twenty that come',
+      { lastDay: 4, dailyMean: 20.04, sameDayLastWeek: null },
+      'quiet',
+      /4 events in the last day, 20 were/,
+    ],
+    ['few of fewer than twenty', { lastDay: 1, dailyMean: 19.9, sameDayLastWeek: null }, 'ok', /./],
+    [
+      'none of the ten that come',
+      { lastDay: 0, sameDayLastWeek: 10 },
+      'silent',
+      /no event in the last day, 10 were/,
+    ],
+    [
+      'none of fewer than ten',
+      { lastDay: 0, dailyMean: 9.96, sameDayLastWeek: null },
+      'ok',
+      /0 events in the last day, 10 a day before/,
+    ],
+    [
+      'one of few',
+      { lastDay: 1, dailyMean: 3.14, sameDayLastWeek: 3 },
+      'ok',
+      /^1 event in the last day, 3.1 a day before$/,
+    ],
     ['none where many were', { lastDay: 0 }, 'silent', /no event in the last day, 90 were expected/],
     ['none on a weekend, as on the one before', { lastDay: 0, sameDayLastWeek: 0 }, 'ok', /./],
     ['none where few come', { lastDay: 0, dailyMean: 3, sameDayLastWeek: 3 }, 'ok', /./],
     ['none yet in a busy stretch', { sameHoursLastWeek: 20 }, 'silent', /20 arrived a week ago/],
     ['none in hours that are empty every week', { sameHoursLastWeek: 2 }, 'ok', /./],
+    ['none in hours with nearly twenty', { sameHoursLastWeek: 19 }, 'ok', /./],
     [
       'delivered elsewhere',
       { deliveredMissing: 1 },
@@ -51,6 +85,23 @@ describe('the verdict', () => {
       /no longer exists at the service/,
     ],
     ['replaced by another', { configurations: { active: 1, inactive: 0, gone: 1 } }, 'ok', /./],
+    ['switched off, and another not', { configurations: { active: 1, inactive: 1, gone: 0 } }, 'ok', /./],
+    [
+      'switched off, and another gone',
+      { configurations: { active: 0, inactive: 1, gone: 1 } },
+      'silent',
+      /^the webhook is disabled at the service$/,
+    ],
+    ['of no known webhook', { configurations: { active: 0, inactive: 0, gone: 0 } }, 'ok', /./],
+    [
+      'of no known webhook, without any event',
+      {
+        ...{ lastEventAt: null, lastDay: 0, dailyMean: null, sameDayLastWeek: null },
+        configurations: { active: 0, inactive: 0, gone: 0 },
+      },
+      'unknown',
+      /^no webhook is known, and no event has arrived yet$/,
+    ],
     ['changes without events', { unreported: 7 }, 'silent', /found 7 changes that no event reported/],
     [
       'too young, with events',
@@ -111,13 +162,14 @@ async function openTeam() {
       code: number | null,
       ago: string,
       retryIn: string | null = null,
+      status = 'x',
     ) =>
       run(
         `insert into intake.webhook_deliveries
            (team_id, id, event_id, webhook_config_id, status, response_status_code, created_at, next_retry_at, _version, _origin)
-         select team_id, gen_random_uuid(), $1, $2, 'x', $3, now() - $4::interval, now() + $5::interval, now(), 'test'
+         select team_id, gen_random_uuid(), $1, $2, $6, $3, now() - $4::interval, now() + $5::interval, now(), 'test'
          from intake.teams`,
-        [event, config, code, ago, retryIn],
+        [event, config, code, ago, retryIn, status],
       ),
     received: (event: string) =>
       run(
@@ -141,7 +193,10 @@ describe('a warehouse', () => {
   it('reports unknown before the first event, and ok while events arrive', async () => {
     await using team = await openTeam()
     expect(await team.verdict()).toMatchObject({ verdict: 'unknown', last_event_at: null })
-    await team.heard(24 * 10, 0, 5)
+    // The mean of a day and a half, until there are seven days.
+    await team.heard(60, 0, 5)
+    expect((await team.verdict()).events_expected_a_day).toBeGreaterThan(110)
+    await team.heard(24 * 10, 61, 5)
     expect(await team.verdict()).toMatchObject({
       ...{ team: 'default', verdict: 'ok', events_last_day: 120, events_expected_a_day: 120 },
       last_event_at: expect.stringMatching(/^\d{4}-.*Z$/),
@@ -180,6 +235,8 @@ describe('a warehouse', () => {
     expect(await team.verdict()).toMatchObject({ verdict: 'ok', deliveries_missing: 0, deliveries_failed: 0 })
     await team.listed('acknowledged by whom?', 'c-1', 500, '2 hours')
     await team.listed('acknowledged by whom?', 'c-1', 200, '1 hour')
+    // The service names a status, but no code of a response.
+    await team.listed('acknowledged by whom?', 'c-1', null, '3 hours', null, 'Delivered')
     await team.listed('given up', 'c-1', null, '3 hours')
     await team.listed('given up', 'c-1', 503, '1 hour', '-10 minutes')
     const { verdict, reason, ...status } = await team.verdict()
@@ -255,6 +312,12 @@ describe('a warehouse', () => {
     await team.heard(24 * 10, 0, 5)
     await team.listed('missing', 'c-1', 200, '1 hour')
     expect(await team.verdict()).toMatchObject({ deliveries_missing: 0 })
+    // One whose events reached the inbox before all that it keeps may send elsewhere now.
+    await team.run(
+      `insert into intake_ops.delivery_configs (team_id, config_id, first_at, last_at)
+       select team_id, 'c-1', now() - interval '90 days', now() - interval '31 days' from intake.teams`,
+    )
+    expect(await team.verdict()).toMatchObject({ deliveries_missing: 0 })
     await team.listed('came', 'c-1', 200, '2 hours')
     await team.received('came')
     expect(await team.verdict()).toMatchObject({ deliveries_missing: 1 })
@@ -319,26 +382,33 @@ describe('a warehouse', () => {
       verdict: 'silent',
       reason: expect.stringMatching(/no longer exists/),
     })
+    // This warehouse retired its secret before: nothing is expected from it.
+    await team.run(`update intake_ops.webhook_secrets set retired_at = now() where config_id = 'c-1'`)
+    await team.listed('not for us', 'c-1', 200, '1 hour')
+    expect(await team.verdict()).toMatchObject({ verdict: 'ok', deliveries_missing: 0 })
   })
 
   it('detects that a backfill finds changes without events although the configuration is active', async () => {
     await using team = await openTeam()
     await team.heard(24 * 3, 24 * 3, 5)
-    const run = (ago: string, changed: number) =>
+    const run = (ago: string, changed: number, deleted = 0, kind = 'backfill', status = 'succeeded') =>
       team.run(
         `with run as (
            insert into intake_ops.runs (kind, status, started_at, finished_at)
-           values ('backfill', 'succeeded', now() - $1::interval, now() - $1::interval) returning run_id
+           values ($4, $5, now() - $1::interval, now() - $1::interval) returning run_id
          )
-         insert into intake_ops.run_streams (run_id, team_id, stream, status, changed)
-         select run_id, team_id, 'patients', 'succeeded', $2 from run, intake.teams`,
-        [ago, changed],
+         insert into intake_ops.run_streams (run_id, team_id, stream, status, changed, deleted)
+         select run_id, team_id, 'patients', $5, $2, $3 from run, intake.teams`,
+        [ago, changed, deleted, kind, status],
       )
     await run('4 days', 900)
     await run('1 day', 6)
     // An event arrived between the two: they were not silent then.
     expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
-    await run('1 hour', 6)
+    await run('1 hour', 4, 2)
+    // What failed did not read everything, and a replay reads nothing of the service.
+    await run('30 minutes', 0, 0, 'backfill', 'failed')
+    await run('20 minutes', 50, 0, 'replay')
     expect(await team.verdict()).toMatchObject({
       verdict: 'silent',
       reason: expect.stringMatching(/found 6 changes that no event reported/),
@@ -349,7 +419,11 @@ describe('a warehouse', () => {
     await team.run("update intake.webhook_configs set created_at = now() - interval '20 days'")
     expect(await team.verdict()).toMatchObject({ verdict: 'silent' })
     // A configuration that sends only some kinds of events proves nothing about the others.
-    await team.run("update intake.webhook_configs set sources = '{response}'")
+    await team.run("update intake.webhook_configs set event_types = '{created,updated}'")
+    expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
+    await team.run(
+      "update intake.webhook_configs set event_types = '{created,updated,deleted}', sources = '{response}'",
+    )
     expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
   })
 })
