@@ -25,8 +25,7 @@ export function nodeCheck(version: string, today: string): Check {
   const end = END_OF_LIFE[major]
   if (end !== undefined && today > end)
     return warning('node', `Node ${version} is past its end of life (${end})`, newer)
-  if (major % 2 === 1 || (major < 20 && end === undefined))
-    return warning('node', `Node ${version} is not a long-term release`, newer)
+  if (major % 2 === 1) return warning('node', `Node ${version} is not a long-term release`, newer)
   return ok('node', `Node ${version}`)
 }
 

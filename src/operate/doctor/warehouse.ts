@@ -78,6 +78,11 @@ async function serverCheck({ db }: Session): Promise<Check> {
     db,
   )
   const { version, name } = rows[0]!
+  return judgeServer(version, name)
+}
+
+/** `version`: the major one. */
+export function judgeServer(version: number, name: string): Check {
   if (version < OLDEST)
     return failed(
       'database',

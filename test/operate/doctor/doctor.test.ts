@@ -9,7 +9,6 @@ import { systemClock } from '../../../src/core/clock.ts'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
 import type { Check } from '../../../src/operate/doctor/check.ts'
 import { runChecks } from '../../../src/operate/doctor/doctor.ts'
-import { diskCheck, nodeCheck } from '../../../src/operate/doctor/machine.ts'
 import { pooledCheck } from '../../../src/operate/doctor/warehouse.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { placeOf, seal, storeSecret } from '../../../src/warehouse/webhook-secrets.ts'
@@ -208,7 +207,9 @@ describe('faults of the warehouse:', () => {
     await using empty = await createTestDatabase({ empty: true })
     const { wrong, code } = await doctor({ DATABASE_URL: empty.url })
     expect([code, Object.keys(wrong)]).toEqual([1, ['schema']])
-    expect(wrong.schema).toMatchObject({ hint: 'run intake-sync migrate' })
+    expect(wrong.schema).toMatchObject({
+      ...{ detail: 'the database has no schema of intake-sync yet', hint: 'run intake-sync migrate' },
+    })
   })
 
   test('a database that is read-only', async () => {
@@ -243,6 +244,7 @@ describe('faults of the warehouse:', () => {
       await query(own.url, `grant select on intake_ops.migrations to ${login}`)
       await query(own.url, `grant usage on schema intake to ${login}`)
       await query(own.url, `grant select on intake.teams to ${login}`)
+      await query(own.url, `revoke temporary on database ${nameOf(own.url)} from public`)
       const url = new URL(own.url)
       url.username = login
       url.password = 'x'
@@ -251,10 +253,15 @@ describe('faults of the warehouse:', () => {
         status: 'failed',
         hint: expect.stringContaining('intake_loader'),
       })
+      expect(wrong['database writes']).toMatchObject({
+        ...{ status: 'failed', detail: 'this login may not create temporary tables' },
+        hint: 'grant temporary on database … to it',
+      })
       await query(own.url, 'revoke usage on schema intake_analytics from intake_analyst')
+      await query(own.url, 'revoke usage on schema intake_safe_harbor from intake_researcher')
       const without = await doctor({ DATABASE_URL: own.url })
       expect([without.code, Object.keys(without.wrong)]).toEqual([1, ['roles']])
-      expect(without.wrong.roles!.detail).toContain('intake_analyst')
+      expect(without.wrong.roles!.detail).toBe('without their grants: intake_analyst, intake_researcher')
     } finally {
       await query(own.url, `drop owned by ${login}`)
       await onServer(`drop role ${login}`)
@@ -265,6 +272,9 @@ describe('faults of the warehouse:', () => {
     await using first = await openSession({ url: warehouse.url, purpose: 'test' })
     await using second = await openSession({ url: warehouse.url, purpose: 'test' })
     expect(await pooledCheck(first, second)).toMatchObject({ status: 'ok' })
+    expect(await pooledCheck(first, null)).toMatchObject({
+      ...{ status: 'warning', detail: 'a second connection was refused' },
+    })
     // As with such a pooler, the second session uses the connection that the first returned.
     expect(await pooledCheck(first, first)).toMatchObject({
       status: 'failed',
@@ -283,12 +293,19 @@ describe('faults of the warehouse:', () => {
     })
   })
 
-  test('a disk that is full', async () => {
-    const checks = await runChecks({
+  test('a disk that is full, of the embedded warehouse or of a server on this machine; a zone that it does not know', async () => {
+    const looked: string[] = []
+    const [server] = await query<{ directory: string }>(
+      warehouse.url,
+      `select setting as directory from pg_settings where name = 'data_directory'`,
+    )
+    const zones = ['UTC', 'europe/BERLIN', 'Mars/Olympus', 'UTC']
+    const options = {
       url: warehouse.url,
-      dataDir: null,
       ingestTeams: [],
-      teams: [],
+      teams: zones.map((timezone) => ({
+        ...{ name: 'any', baseUrl: '', apiKey: '', apiSecret: '', apiVersion: '', concurrency: 1, timezone },
+      })),
       encryptionKey: null,
       cron: null,
       webhook: { name: 'webhook port', variable: 'INTAKE_WEBHOOK_PORT', host: '127.0.0.1', port: 0 },
@@ -296,13 +313,18 @@ describe('faults of the warehouse:', () => {
       clock: systemClock,
       logger: pino({ level: 'silent' }),
       signal: new AbortController().signal,
-      freeBytes: async () => 1_000_000,
-    })
-    expect(checks.filter(({ status }) => status === 'failed')).toMatchObject([
-      { name: 'disk', detail: expect.stringContaining('0.0 GB') },
-    ])
-    expect(diskCheck(1_500_000_000).status).toBe('warning')
-    expect(diskCheck(50_000_000_000).status).toBe('ok')
+      freeBytes: async (path: string) => {
+        looked.push(path)
+        return 1_000_000
+      },
+    }
+    const wrong = async (dataDir: string | null) =>
+      (await runChecks({ ...options, dataDir })).filter(({ status }) => status === 'failed')
+    const disk = { name: 'disk', detail: expect.stringContaining('0.0 GB') }
+    const zone = { name: 'time zones', detail: 'the warehouse does not know Mars/Olympus' }
+    expect(await wrong(null)).toMatchObject([disk, zone])
+    expect(await wrong('/of/the/embedded')).toMatchObject([disk, zone])
+    expect(looked).toEqual([server!.directory, '/of/the/embedded'])
   })
 })
 
@@ -313,9 +335,9 @@ describe('faults of webhooks:', () => {
     await storeSecret(session.db, place, seal('whsec_canary', Buffer.from(key, 'base64'), placeOf(place)))
   }
 
-  test('no signature secret at all', async () => {
-    const { wrong, code } = await doctor({ INTAKE_WEBHOOK_SECRETS: '' })
-    expect([code, Object.keys(wrong)]).toEqual([0, ['webhook secret']])
+  test('neither a signature secret nor a key', async () => {
+    const { wrong, code } = await doctor({ INTAKE_WEBHOOK_SECRETS: '', INTAKE_ENCRYPTION_KEY: '' })
+    expect([code, Object.keys(wrong)]).toEqual([0, ['webhook secret', 'encryption key']])
   })
 
   test('secrets that were encrypted with another key, or whose key is missing', async () => {
@@ -364,15 +386,6 @@ describe('settings:', () => {
     }
     const { checks } = await doctor({ INTAKE_CRON: '30 3 * * *' })
     expect(checks.find(({ name }) => name === 'schedule')!.detail).toMatch(/^30 3 \* \* \*: next at \d{4}-/)
-  })
-
-  test('a Node that is too old, or past its end of life', () => {
-    expect(nodeCheck('v18.20.0', '2026-01-01')).toMatchObject({ status: 'failed' })
-    expect(nodeCheck('v20.18.3', '2026-01-01')).toMatchObject({ status: 'failed' })
-    expect(nodeCheck('v20.19.4', '2026-01-01')).toMatchObject({ status: 'ok' })
-    expect(nodeCheck('v20.19.4', '2026-06-01')).toMatchObject({ status: 'warning' })
-    expect(nodeCheck('v24.1.0', '2026-06-01')).toMatchObject({ status: 'ok' })
-    expect(nodeCheck('v23.1.0', '2026-06-01')).toMatchObject({ status: 'warning' })
   })
 
   test('without any warehouse none is created, and the report says so', async () => {

@@ -289,6 +289,12 @@ describe('doctor names', () => {
       const { code, stdout } = await runCommand(['doctor', '--json'], { ...env, ...changes })
       const { checks } = JSON.parse(stdout) as { checks: readonly Check[] }
       expect([code, checks.filter(({ status }) => status === 'failed')]).toEqual([0, []])
+      await query(own.url, 'revoke usage on schema intake_raw from intake_loader')
+      const without = await runCommand(['doctor', '--json'], { ...env, ...changes })
+      const denied = (JSON.parse(without.stdout) as { checks: readonly Check[] }).checks
+      expect(denied.find(({ name }) => name === 'database privileges')).toMatchObject({
+        ...{ status: 'failed', detail: 'this login may not write 1 of the tables or schemas of intake-sync' },
+      })
     } finally {
       await undo?.()
     }

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { DEFAULT_PATHS } from '../../../src/api/paths.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import { runChecks } from '../../../src/operate/doctor/doctor.ts'
-import { checkService } from '../../../src/operate/doctor/service.ts'
+import { checkService, rateLimitCheck } from '../../../src/operate/doctor/service.ts'
 import { json, startService } from '../../api/support/service.ts'
 import { collecting } from '../../support/garbage.ts'
 
@@ -55,8 +55,38 @@ test.each([404, 410])(
 )
 
 test('a list without a form is a list', async () => {
-  const [credentials] = await look((_, response) => json(response, { count: 0, next: null, results: [] }))
+  const [credentials, environment, clock] = await look((_, response) => {
+    const date = new Date(Date.now() - 30_000).toUTCString()
+    json(response, { count: 0, next: null, results: [] }, 200, { date })
+  })
   expect(credentials).toMatchObject({ status: 'ok' })
+  expect(environment).toMatchObject({
+    ...{ status: 'warning', detail: 'the service names no environment (X-Service-Environment)' },
+  })
+  expect(clock).toMatchObject({
+    ...{
+      name: 'clock',
+      status: 'ok',
+      detail: expect.stringMatching(/^the clocks differ by \d+ s: .* behind$/),
+    },
+  })
+})
+
+test('a refused request without filters and body is one of another version, or to another server', async () => {
+  const [credentials, ...others] = await look((_, response) => json(response, { detail: 'No.' }, 400))
+  expect(credentials).toMatchObject({
+    ...{ name: 'credentials', status: 'failed' },
+    hint: 'check INTAKE_API_VERSION, and that INTAKE_BASE_URL leads to the service itself',
+  })
+  expect(others).toEqual([])
+})
+
+test('a configured limit is shown as one of each process', () => {
+  expect(rateLimitCheck({}, ' of north')).toMatchObject({
+    ...{ name: 'rate limit of north', detail: expect.stringMatching(/^learned/) },
+  })
+  const rateLimit = { requests: 20, seconds: 10 }
+  expect(rateLimitCheck({ rateLimit }, '').detail).toBe('at most 20 requests in 10 s, in each process')
 })
 
 test('a service that never answers is reported after the timeout', async () => {

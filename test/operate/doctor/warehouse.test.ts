@@ -1,13 +1,22 @@
-/** How the warehouse is reached: a connection that others could read, or answer, is a warning. */
+/** A connection that others could read, or answer, is a warning; so is a server of another version than the tested ones. */
 import { expect, test } from 'vitest'
-import { judgeTransport } from '../../../src/operate/doctor/warehouse.ts'
+import { judgeServer, judgeTransport } from '../../../src/operate/doctor/warehouse.ts'
 
 test.each([
-  ['ok', { tls: 'TLSv1.3', isLocal: false }, true],
-  ['ok', { tls: null, isLocal: true }, false],
-  ['warning', { tls: 'TLSv1.3', isLocal: false }, false],
-  ['warning', { tls: null, isLocal: false }, false],
-  ['warning', { tls: null, isLocal: false }, true],
-] as const)('%s: %j, verified %j', (status, transport, isVerified) => {
-  expect(judgeTransport(transport, isVerified)).toMatchObject({ name: 'database transport', status })
+  ['ok', { tls: 'TLSv1.3', isLocal: false }, true, 'TLSv1.3, and the server is verified'],
+  ['ok', { tls: null, isLocal: true }, false, 'within this machine'],
+  ['warning', { tls: 'TLSv1.3', isLocal: false }, false, 'TLSv1.3, but the server is not verified'],
+  ['warning', { tls: null, isLocal: false }, false, 'not encrypted'],
+  ['warning', { tls: null, isLocal: false }, true, 'not encrypted'],
+] as const)('%s: %j, verified %j', (status, transport, isVerified, detail) => {
+  expect(judgeTransport(transport, isVerified)).toMatchObject({ name: 'database transport', status, detail })
+})
+
+test.each([
+  [14, 'failed', 'Postgres 14.9 is older than 15'],
+  [15, 'ok', 'Postgres 15.9'],
+  [18, 'ok', 'Postgres 18.9'],
+  [19, 'warning', 'Postgres 19.9 is newer than the tested versions'],
+])('Postgres %d: %s', (version, status, detail) => {
+  expect(judgeServer(version, `${version}.9`)).toMatchObject({ name: 'database', status, detail })
 })
