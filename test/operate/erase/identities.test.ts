@@ -4,6 +4,7 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
+import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { type EraseOptions, erase, previewErasure } from '../../../src/operate/erase/erase.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { type Event, noonPlus, openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
@@ -126,15 +127,20 @@ test('identities are read from stored events, dead letters, and the patient in a
     source: 'response',
     data: response(inResponse),
   })
+  const stored = { recordId: ID, origin: 'run:1 page:1', reason: 'no' }
+  const body = JSON.stringify({ id: ID, external_id: 'EHR-20202020' })
+  const place = { teamId: scene.teamId, stream: 'patients', runId: null } as const
+  await storeDeadLetters(scene.session.db, place, [{ ...stored, body }])
   await scene.session.client.query('delete from intake_raw.record_history')
   await scene.session.client.query(`update intake.patients set external_id = null`)
   await scene.session.client.query(`update intake_raw.records set payload = null where stream = 'patients'`)
   await load(
     'EHR-11111111,,,,,,,by an event',
     'EHR-30303030,,,,,,,by a response',
+    'EHR-20202020,,,,,,,by a dead letter',
     'EHR-99999999,,,,,,,nobody',
   )
-  expect(await erased()).toMatchObject({ exportRows: 2 })
+  expect(await erased()).toMatchObject({ exportRows: 3 })
   expect(await cells()).toEqual(['nobody'])
 })
 

@@ -5,6 +5,7 @@ import { systemClock } from '../../../src/core/clock.ts'
 import { openGauges } from '../../../src/operate/health/gauges.ts'
 import { openMetrics } from '../../../src/operate/health/registry.ts'
 import {
+  listenError,
   openAdmin,
   type Part,
   reasonsNotReady,
@@ -142,6 +143,22 @@ it('gives the reason when it is not ready: a part, pending migrations, an unreac
   await using unreachable = openBoundedQueries('postgres://nobody:canary-7f3a@127.0.0.1:1/never')
   const away = await reasonsNotReady(unreachable, {})
   expect(away).toEqual(['database: cannot reach the warehouse, or lost the connection to it'])
+  expect(await reasonsNotReady(unreachable, { ingest: () => 'is full' })).toEqual([
+    ...away,
+    'ingest: is full',
+  ])
+})
+
+it.each([
+  ['EADDRINUSE', 'port 9 is in use', 'set PORT to another port, or to 0 for any', 'PORT'],
+  ['EACCES', 'port 9 may not be opened', 'set PORT', 'PORT'],
+  ['EADDRNOTAVAIL', 'HOST is not an address of this machine', 'set HOST to one, or to 0.0.0.0', 'HOST'],
+  ['ENOTFOUND', 'HOST is not an address of this machine', 'set HOST to one, or to 0.0.0.0', 'HOST'],
+])('an address that cannot be opened is a wrong setting: %s', (code, message, hint, setting) => {
+  const error = listenError(Object.assign(new Error('listen'), { code }), 'HOST', 'PORT', 9)
+  expect(error).toMatchObject({ code: 'port_unusable', message, hint, variable: setting })
+  const other = new Error('listen')
+  expect(listenError(other, 'HOST', 'PORT', 9)).toBe(other)
 })
 
 it('answers within two seconds while the database hangs, and keeps its last values', async () => {

@@ -86,6 +86,12 @@ describe('of superseded payloads and of what runs left', () => {
       { ...patientEvent('p-gone', 5, {}, { event_type: 'deleted' }), data: { id: 'p-gone' } },
     ])
     await scene.drain()
+    // Another patient's payloads expire with them.
+    const another = { external_id: 'EHR-77700022' }
+    await scene.store([patientEvent('p-also', 1, another)])
+    await scene.drain()
+    await scene.store([patientEvent('p-also', 2, { ...another, city: 'After' })])
+    await scene.drain()
     await query('delete from intake_raw.inbox')
     await query(
       `insert into intake.export_rows (team_id, export_id, row_number, client_id, first_name, last_name, email) values
@@ -97,10 +103,12 @@ describe('of superseded payloads and of what runs left', () => {
     expect(await tablesHolding(scene.url, ['"EHR-55500011"'])).toEqual({ 'intake_raw.record_history': 1 })
     await pruned({ now: inDays(401) })
     expect(await tablesHolding(scene.url, ['"EHR-55500011"'])).toEqual({})
+    const ofIdentities = 'select distinct id from intake_ops.former_identities order by 1'
+    expect(await scene.rows(ofIdentities)).toEqual([{ id: 'p-also' }, { id: 'p-gone' }])
     const patient = { teamId: scene.teamId, id: 'p-gone' }
     await erase({ url: scene.url, patient, forget: false, unnamedRows: true, clock: systemClock })
     expect(await scene.rows('select row_number from intake.export_rows')).toEqual([{ row_number: 4 }])
-    expect(await scene.rows('select from intake_ops.former_identities')).toEqual([])
+    expect(await scene.rows(ofIdentities)).toEqual([{ id: 'p-also' }])
   })
 
   test('runs stay while they are the newest, the newest success, or in progress', async () => {
@@ -181,12 +189,24 @@ describe('of superseded payloads and of what runs left', () => {
          values ($1, 'backfill', now() - make_interval(days => $2), gen_random_uuid())`,
         [scene.teamId, days],
       )
+    // The newest of another team, and of another job.
+    const other = await teamIdOf(scene.session.db, 'other')
+    for (const [teamId, job] of [
+      [other, 'backfill'],
+      [scene.teamId, 'another'],
+    ])
+      await query(
+        `insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
+         values ($1, $2, now() - interval '401 days', gen_random_uuid())`,
+        [teamId, job],
+      )
     expect(await pruned()).toMatchObject({ deadLetters: 0, ticks: 1 })
     expect(await pruned({ now: inDays(401) })).toMatchObject({ deadLetters: 2, ticks: 1 })
     const left = await scene.rows<{ id: string }>(
       'select record_id as id from intake_ops.dead_letters order by 1',
     )
     expect(left.map(({ id }) => id)).toEqual(['discarded', 'waiting'])
+    expect(await scene.rows('select from intake_ops.schedule_ticks')).toHaveLength(3)
   })
 
   test('a scan that ended early goes after a day, with the ids of its pages, and one that may be continued stays', async () => {
@@ -239,8 +259,8 @@ describe('of deliveries', () => {
   const count = async () =>
     (
       await service.query<{ rows: number; records: number }>(
-        `select (select count(*)::int from intake.webhook_deliveries) as rows,
-         (select count(*)::int from intake_raw.records where stream = 'webhook_deliveries') as records`,
+        `select (select count(*)::int from intake.webhook_deliveries where team_id = 1) as rows,
+         (select count(*)::int from intake_raw.records where stream = 'webhook_deliveries' and team_id = 1) as records`,
       )
     )[0]!
 
@@ -254,14 +274,59 @@ describe('of deliveries', () => {
     expect(await count()).toEqual({ rows: 6, records: 6 })
     const now = new Date(Date.parse('2026-01-03T12:00:00Z') + 400 * DAY)
     const options = { url: service.url, now, historyDays: null, forMs: 60_000 }
+    // The same ids of another team, and of another stream, are others.
+    await service.query(
+      `insert into intake.teams (team_id, name) overriding system value values (9, 'other')`,
+    )
+    await service.query(
+      `insert into intake.webhook_deliveries (team_id, id, _version, _loaded_at, _origin)
+       select 9, id, _version, now(), 'test' from intake.webhook_deliveries`,
+    )
+    const others = async () =>
+      (
+        await service.query<{ table: string; rows: number }>(
+          `select 'rows' as table, count(*)::int as rows from intake.webhook_deliveries where team_id = 9
+           union all select 'records', count(*)::int from intake_raw.records where origin = 'of another'
+           union all select 'history', count(*)::int from intake_raw.record_history where origin = 'of another'
+           union all select 'entries', count(*)::int from intake_raw.list_entries where hash = '\\x99' order by 1`,
+        )
+      ).map(({ table, rows }) => `${table} ${rows}`)
+    for (const [team, stream] of [
+      [9, 'webhook_deliveries'],
+      [1, 'forms'],
+    ]) {
+      const all = 'from intake.webhook_deliveries where team_id = 9'
+      const columns = '(team_id, stream, id, version, observed_at, hash, origin'
+      await service.query(
+        `insert into intake_raw.records ${columns}) select $1, $2, id, _version, now(), '\\x99', 'of another' ${all}`,
+        [team, stream],
+      )
+      await service.query(
+        `insert into intake_raw.record_history ${columns}, deleted, superseded_at)
+         select $1, $2, id, _version, now(), '\\x99', 'of another', false, now() ${all}`,
+        [team, stream],
+      )
+      await service.query(
+        `insert into intake_raw.list_entries (team_id, stream, id, hash) select $1, $2, id, '\\x99' ${all}`,
+        [team, stream],
+      )
+    }
+    const before = await others()
+    expect(before).toEqual(['entries 12', 'history 12', 'records 12', 'rows 6'])
     // Entries first read today are kept from today, whatever their age.
     expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 0 })
-    await service.query('update intake.webhook_deliveries set _loaded_at = created_at')
+    await service.query('update intake.webhook_deliveries set _loaded_at = created_at where team_id = 1')
     expect(await prune({ ...options, runDays: 500 })).toMatchObject({ deliveries: 0 })
     expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 2 })
-    await service.query(`update intake.webhook_deliveries set _version = created_at where id = 'delivery-2'`)
+    await service.query(
+      `update intake.webhook_deliveries set _version = created_at where id = 'delivery-2' and team_id = 1`,
+    )
     await service.query(`update intake_raw.records set version = '2026-01-02' where id = 'delivery-2'`)
     expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 1 })
+    expect(await others()).toEqual(before)
+    for (const table of ['intake_raw.records', 'intake_raw.record_history'])
+      await service.query(`delete from ${table} where origin = 'of another'`)
+    await service.query(`delete from intake_raw.list_entries where hash = '\\x99'`)
     const left = 3
     expect(await count()).toEqual({ rows: left, records: left })
     for (const words of [[], ['--full']]) {

@@ -1,6 +1,6 @@
 /** Scheduled times that no process took: skipped, or run once, by one process that starts or comes back. */
 import pino from 'pino'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { type MissedTimes, openSchedule } from '../../../src/operate/serve/schedule.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
@@ -52,8 +52,9 @@ async function openScene(start: Date) {
   await query(
     url,
     `insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
-     select team_id, 'backfill', $1, gen_random_uuid() from intake.teams where name <> 'new'`,
-    [at(0)],
+     select team_id, job, due_at, gen_random_uuid() from intake.teams,
+       (values ('backfill', $1::timestamptz), ('another', $2)) as tick (job, due_at) where name <> 'new'`,
+    [at(0), at(9)],
   )
   const time = openClock(start)
   const runs: string[] = []
@@ -77,7 +78,7 @@ async function openScene(start: Date) {
     const rows = await query<{ due_at: Date }>(
       url,
       `select due_at from intake_ops.schedule_ticks join intake.teams using (team_id)
-       where name = $1 and due_at > $2 order by due_at`,
+       where name = $1 and due_at > $2 and job = 'backfill' order by due_at`,
       [team, at(0)],
     )
     return rows.map(({ due_at }) => due_at)
@@ -132,6 +133,27 @@ describe('scheduled times that no process took', () => {
     await expect.poll(() => taken('north')).toEqual([at(7), at(9)])
     await both[0]!.close()
     expect(runs.filter((run) => run === 'run north')).toHaveLength(2)
+  })
+
+  it('are not those that a team skipped because its run was in progress', async () => {
+    await using scene = await openScene(new Date(at(0).getTime() + MINUTE))
+    const { open, time, runs, said, resting, finish, taken } = scene
+    // The timers of the library; those of the connections are set and cleared, and never run out.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: at(1).getTime() - MINUTE })
+    onTestFinished(() => void vi.useRealTimers())
+    const schedule = open('run', { isLong: true, teams: ['north'] })
+    await resting(1)
+    await vi.advanceTimersByTimeAsync(MINUTE)
+    await expect.poll(() => taken('north')).toEqual([at(1)])
+    await expect.poll(() => runs).toEqual(['run north'])
+    await vi.advanceTimersByTimeAsync(HOUR)
+    expect(said).toMatchObject([{ msg: expect.stringMatching(/^skipped: /), teams: ['north'] }])
+    finish()
+    await new Promise(setImmediate)
+    time.set(new Date(at(2).getTime() + 30 * MINUTE))
+    await resting(1)
+    expect([runs.length, said.length]).toEqual([1, 1])
+    await schedule.close()
   })
 
   it('are run once the warehouse accepts them again, and a failure is reported only once', async () => {

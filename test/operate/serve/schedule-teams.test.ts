@@ -63,8 +63,9 @@ it('of many processes that claim a scheduled time one gets it, for each team; ol
   await query(
     warehouse.url,
     `insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
-     select team_id, 'backfill', now() - days * interval '1 day', gen_random_uuid()
-     from intake.teams, unnest('{31,32}'::int[]) as days`,
+     select team_id, job, now() - days * interval '1 day', gen_random_uuid()
+     from intake.teams, (values ('backfill', 28), ('backfill', 29), ('backfill', 31), ('backfill', 32), ('another', 40))
+       as claim (job, days)`,
   )
   const wanted = [['north', 'south'], ['south', 'east'], ['north'], ['east', 'south', 'north']]
   const take = (teams: readonly string[], by: string = randomUUID(), at = due) =>
@@ -80,13 +81,13 @@ it('of many processes that claim a scheduled time one gets it, for each team; ol
   expect(await take(['north', 'east'], by, next)).toEqual(['north', 'east'])
   const left = await query(
     warehouse.url,
-    `select name, count(*)::int as claims from intake_ops.schedule_ticks join intake.teams using (team_id)
-     group by name order by name`,
+    `select name, count(*)::int as claims, count(*) filter (where job = 'another')::int as of_another
+     from intake_ops.schedule_ticks join intake.teams using (team_id) group by name order by name`,
   )
   expect(left).toEqual([
-    { name: 'east', claims: 2 },
-    { name: 'idle', claims: 1 },
-    { name: 'north', claims: 2 },
-    { name: 'south', claims: 1 },
+    { name: 'east', claims: 5, of_another: 1 },
+    { name: 'idle', claims: 3, of_another: 1 },
+    { name: 'north', claims: 5, of_another: 1 },
+    { name: 'south', claims: 4, of_another: 1 },
   ])
 })

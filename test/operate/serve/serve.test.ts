@@ -9,6 +9,7 @@ import type { TeamSource } from '../../../src/extract/backfill-options.ts'
 import type { ServeOptions } from '../../../src/operate/serve/parts.ts'
 import { openServe } from '../../../src/operate/serve/serve.ts'
 import { openScene, query, type Scene } from '../../e2e/support/scene.ts'
+import { openReceiver, shortOf } from '../alerts/receiver.ts'
 
 const ANYWHERE = { host: '127.0.0.1', port: 0 }
 
@@ -49,11 +50,21 @@ it('two of them backfill once per scheduled time together, only teams with crede
       names: teams.map(({ name }) => name),
       budgets: teams.map(({ limiter }) => limiter),
     })
+    if (taken.length > 1) return
+    await query(
+      scene.url,
+      `insert into intake_ops.runs (kind, status, options, finished_at)
+       values ('replay', 'failed', '{"teams": ["north"]}', now())`,
+    )
   }
-  const options = optionsOf(scene, { cron: '* * * * * *', backfill })
+  await using receiver = await openReceiver()
+  const alerts = { url: receiver.url, secret: null, inboxSeconds: 300, maxAgeHours: null }
+  const options = optionsOf(scene, { cron: '* * * * * *', backfill, alerts, alertsEveryMs: 3_600_000 })
   const both = await Promise.all([openServe(options), openServe(options)])
   expect(both.every(({ next }) => next !== null)).toBe(true)
   await expect.poll(() => taken.length).toBeGreaterThanOrEqual(3)
+  // The end of a run is the time to look for what it left.
+  await expect.poll(() => receiver.posts.flatMap(shortOf)).toEqual(['raised replay_failed north'])
   await Promise.all(both.map((serving) => serving.close()))
   // Each row is a scheduled time of a team.
   expect(await query(scene.url, 'select from intake_ops.schedule_ticks')).toHaveLength(taken.length)

@@ -1,0 +1,87 @@
+/** Whose record is it: whatever form a patient is named in, and wherever nothing else is known of a patient. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { StreamName } from '../../../src/core/envelope.ts'
+import { findRecords, isKnown } from '../../../src/operate/erase/find.ts'
+import { openScene, type Scene } from '../../ingest/drain/scene.ts'
+
+let scene: Scene
+beforeAll(async () => {
+  scene = await openScene()
+})
+afterAll(() => scene[Symbol.asyncDispose]())
+
+const STATE = `now(), now(), '\\x00', 'test'`
+
+/** A row that names a patient, and the column with the stream of its record. */
+const PLACES: readonly (readonly [table: string, insert: string, column: string | null])[] = [
+  [
+    'intake_raw.records',
+    `(team_id, stream, id, version, observed_at, hash, origin) values ($1, 'patients', $2, ${STATE})`,
+    'stream',
+  ],
+  [
+    'intake_raw.record_history',
+    `(team_id, stream, id, version, observed_at, hash, origin, deleted, superseded_at)
+     values ($1, 'patients', $2, ${STATE}, false, now())`,
+    'stream',
+  ],
+  ['intake.export_rows', `(team_id, export_id, row_number, client_id) values ($1, 'e', 1, $2)`, null],
+  [
+    'intake_ops.dead_letters',
+    `(team_id, stream, record_id, fingerprint, origin, reason) values ($1, 'patients', $2, 'x', 'page', 'why')`,
+    'stream',
+  ],
+  [
+    'intake_ops.refetches',
+    `(team_id, stream, id, reason, origin) values ($1, 'patients', $2, 'contested', 'x')`,
+    'stream',
+  ],
+  [
+    'intake_raw.inbox',
+    `(team_id, event_id, body_hash, received_on, received_at, source, record_id, body)
+     values ($1, 'e', '\\x00', '2026-01-01', now(), 'patient', $2, '')`,
+    'source',
+  ],
+]
+
+test.each(PLACES)(
+  'a patient is known by a row of %s alone, of the team and the stream',
+  async (table, insert, column) => {
+    const known = (id: string, teamId = scene.teamId) =>
+      isKnown(scene.session.db, { teamId, id }, new Map<StreamName, readonly string[]>([['patients', [id]]]))
+    expect(await known('p')).toBe(false)
+    await scene.rows(`insert into ${table} ${insert}`, [scene.teamId, 'p'])
+    expect([await known('p'), await known('q'), await known('p', scene.teamId + 1)]).toEqual([
+      true,
+      false,
+      false,
+    ])
+    if (column !== null) await scene.rows(`update ${table} set ${column} = 'form'`)
+    expect(await known('p')).toBe(column === null)
+    await scene.rows(`delete from ${table}`)
+  },
+)
+
+test('a superseded response is the patient’s, however it names the patient', async () => {
+  const named = {
+    object: { patient: { id: 'p' } },
+    uid: { patient: { uid: 'p' } },
+    text: { patient: 'p' },
+    sibling: { patient_id: 'p' },
+    'of another': { patient: { id: 'q' }, form: { id: 'p' } },
+  }
+  for (const [id, payload] of Object.entries(named))
+    await scene.rows(
+      `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, hash, origin, deleted, superseded_at, payload)
+       values ($1, 'responses', $2, ${STATE}, false, now(), $3)`,
+      [scene.teamId, id, JSON.stringify(payload)],
+    )
+  const found = await findRecords(scene.session.db, { teamId: scene.teamId, id: 'p' })
+  expect([...found].map(([stream, ids]) => [stream, [...ids].sort()])).toEqual([
+    ['patients', ['p']],
+    ['responses', ['object', 'sibling', 'text', 'uid']],
+  ])
+  expect([...(await findRecords(scene.session.db, { teamId: scene.teamId + 1, id: 'p' })).keys()]).toEqual([
+    'patients',
+  ])
+})

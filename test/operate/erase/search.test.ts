@@ -1,0 +1,30 @@
+/** The search after an erasure: what it looks for, however much it is, and where it may not look. */
+import { expect, test } from 'vitest'
+import { searchEverywhere } from '../../../src/operate/erase/search.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
+import { createTestDatabase } from '../../support/database.ts'
+
+test('each of many identifiers is looked for, short ones only with an @, and tables that may not be read are named', async () => {
+  await using warehouse = await createTestDatabase()
+  await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+  const { client, db } = session
+  await client.query(`
+    create schema copies;
+    create table copies.notes (note text, number int);
+    create table copies.secret (note text);
+    create table copies.numbers (number int);
+    grant usage on schema copies to intake_loader;
+    grant select on copies.notes to intake_loader`)
+  const identifiers = Array.from({ length: 401 }, (_, at) => `response-${1_000 + at}`)
+  const noted = [0, 199, 200, 399, 400].map((at) => `of ${identifiers[at]} and others`)
+  const more = ['short: sevench', 'long: eightchr', 'to a@b.c', 'response-2000']
+  await client.query('insert into copies.notes (note) select unnest($1::text[])', [[...noted, ...more]])
+  await client.query('set role intake_loader')
+  const given = [...identifiers, ...identifiers, 'sevench', 'eightchr', 'a@b.c']
+  const searched = await searchEverywhere(db, { teamId: 1, id: 'p' }, given)
+  expect(searched).toMatchObject({
+    ...{ identifiers: 403, leftOut: 1, unreadable: expect.arrayContaining(['copies.secret']) },
+    left: [{ table: 'copies.notes', column: 'note', rows: 7 }],
+  })
+  expect(searched.unreadable).not.toContain('copies.notes')
+})
