@@ -5,7 +5,7 @@ import { supersedes } from '../../../src/core/envelope.ts'
 import { loadBatch } from '../../../src/load/merge/load.ts'
 import { takeSlice } from '../../../src/load/slice.ts'
 import { linesOf } from '../../../src/normalize/lines.ts'
-import { decide } from '../../../src/operate/explain.ts'
+import { decide, type Ranked } from '../../../src/operate/explain.ts'
 import { patients } from '../../../src/streams/patients.ts'
 import { noonPlus, openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
 import { recordEnvelope, tombstoneEnvelope } from '../../support/envelopes.ts'
@@ -29,6 +29,9 @@ const explain = (words: string, columns?: number) =>
     columns === undefined ? {} : { columns },
   )
 const documentOf = async (words: string) => JSON.parse((await explain(`${words} --json`)).stdout)
+
+/** As of a stream whose stamps do not decide. */
+const unstamped = ({ updatedAt: _, ...ranked }: Ranked): Ranked => ranked
 
 /** A patient as in a page of a run, so many seconds after noon; null for a deleted one. */
 async function load(fields: object | null, seconds: number): Promise<void> {
@@ -107,19 +110,39 @@ test('the state shown as current is the one that the warehouse stores', () => {
   const versions = [1, 2].flatMap((version) =>
     [true, false].flatMap((deleted) =>
       [1, 2].flatMap((seen) =>
-        (deleted ? [''] : ['aa', 'bb']).map((hash) => ({ version, deleted, seen, hash })),
+        (deleted ? [''] : ['aa', 'bb']).flatMap((hash) =>
+          [null, 1, 2].map((updated) => ({ version, deleted, seen, hash, updated })),
+        ),
       ),
     ),
   )
-  const all = versions.map(({ version, deleted, seen, hash }) => {
-    const times = { version: noonPlus(version), observedAt: noonPlus(seen), updatedAt: null }
+  const all = versions.map(({ version, deleted, seen, hash, updated }) => {
+    const updatedAt = updated === null ? null : noonPlus(updated)
+    const times = { version: noonPlus(version), observedAt: noonPlus(seen), updatedAt }
     const content = deleted ? null : { payload: {}, text: '', asReceived: null, hash, problems: [] }
     const envelope = { teamId: 1, stream: 'patients' as const, id: 'p', origin: 'test', ...times, content }
     return { ranked: { ...times, deleted, hash }, envelope }
   })
-  for (const a of all)
-    for (const b of all)
-      if (a !== b) expect(decide(a.ranked, b.ranked).wins).toBe(supersedes(a.envelope, b.envelope))
+  for (const stampsDecide of [false, true])
+    for (const a of all)
+      for (const b of all) {
+        const [one, other] = stampsDecide ? [a.ranked, b.ranked] : [unstamped(a.ranked), unstamped(b.ranked)]
+        const { wins, by } = decide(one, other)
+        if (by !== 'the same state') expect(wins).toBe(supersedes(a.envelope, b.envelope, stampsDecide))
+      }
+})
+
+test('a state is shown to win by the first that differs', () => {
+  const state = {
+    ...{ version: noonPlus(2), observedAt: noonPlus(2), deleted: false, hash: 'bb', updatedAt: noonPlus(2) },
+  }
+  const by = (changes: Partial<Ranked>) => decide(state, { ...state, ...changes })
+  expect(by({})).toEqual({ wins: true, by: 'the same state' })
+  expect(by({ hash: 'aa' })).toEqual({ wins: true, by: 'content hash' })
+  expect(by({ hash: 'cc', observedAt: noonPlus(1) })).toEqual({ wins: true, by: 'read later' })
+  expect(by({ version: noonPlus(3), updatedAt: noonPlus(1) })).toEqual({ wins: true, by: 'updated later' })
+  expect(by({ version: noonPlus(3), updatedAt: null })).toEqual({ wins: false, by: 'later version' })
+  expect(by({ deleted: true, hash: '' })).toEqual({ wins: false, by: 'tombstone at the same version' })
 })
 
 test('each event is shown with its outcome', async () => {
@@ -141,6 +164,44 @@ test('each event is shown with its outcome', async () => {
   ])
   expect(refetch).toMatchObject({ reason: expect.stringMatching(/contested|partial/) })
   expect((await explain('patients p')).output).not.toContain(CANARY)
+})
+
+test('an event is shown to be superseded, repeated, dead-lettered, tried or without effect', async () => {
+  const outcomes = async () =>
+    (await documentOf('patients p')).events.map(({ told: outcome }: { told: string }) => outcome)
+  const event = (seconds: number, first_name: string) =>
+    patientEvent('p', seconds, { first_name, updated_at: noonPlus(0) })
+  for (const each of [event(20, 'One'), event(30, 'Two'), event(40, 'Two')]) {
+    await scene.store([each])
+    await scene.drain()
+  }
+  await scene.store([event(50, 'Dead'), event(60, 'Tried')])
+  await scene.rows(
+    `update intake_raw.inbox set attempts = 2, status = case when position('Dead'::bytea in body) > 0 then 'dead' else status end
+     where status = 'pending'`,
+  )
+  expect(await outcomes()).toEqual([
+    'won, and was superseded later',
+    expect.stringMatching(/^repeated a stored state: the content of event:/),
+    'won, and is the current state',
+    'was dead-lettered',
+    'waits in the inbox, after 2 attempt(s)',
+  ])
+  await scene.rows(`delete from intake_raw.inbox where status <> 'done'`)
+  await scene.rows('delete from intake_raw.records')
+  await scene.rows('delete from intake_raw.record_history')
+  await scene.store([{ ...patientEvent('p', 70), data: { id: 'p' } }])
+  await scene.drain()
+  await scene.rows('update intake_ops.refetches set attempts = 2, failures = 1')
+  const thin = async () => (await outcomes()).at(-1)
+  expect(await outcomes()).toEqual([
+    ...Array(3).fill('had no effect: the record is not stored'),
+    expect.stringMatching(/^did not settle the state \(partial\): .* by its id, 3 attempt\(s\) so far$/),
+  ])
+  await scene.rows('delete from intake_ops.refetches')
+  expect(await thin()).toMatch(/: the record was fetched by its id, and the service did not have it$/)
+  await load({ first_name: 'Three' }, 80)
+  expect(await thin()).toMatch(/: the record was fetched by its id$/)
 })
 
 test('an unknown record, stream or team is reported as such', async () => {

@@ -91,3 +91,79 @@ test('show prints the end of the log, the newest line last, each with its place;
     Array.from({ length: 30 }, (_, at) => `line number ${at + 1}`),
   )
 })
+
+test('a run that workers execute is running, and shows how far each of its slices is', async () => {
+  const [{ run }] = (await query<{ run: number }>(
+    warehouse.url,
+    `insert into intake_ops.runs (kind, started_at, options)
+     values ('backfill', now() - interval '1 hour', '{"is_detached": true}') returning run_id::int as run`,
+  )) as [{ run: number }]
+  await query(
+    warehouse.url,
+    `insert into intake_ops.slices
+       (run_id, team_id, stream, spec, state, owner, claimed_at, heartbeat_at, settled_at, takeovers, result)
+     select $1, team_id, stream, '{"version": 1}', state, owner, now() - claimed * interval '1 second',
+       now() - beat * interval '1 second', now() - settled * interval '1 second', takeovers, result::jsonb
+     from (values
+       (1, 'patients', 'done', 'a', 90, 40, 30, 0, '{"status": "succeeded", "requests": 12}'),
+       (1, 'forms', 'claimed', 'b', 60, 5, null, 1, null),
+       (1, 'packets', 'done', 'a', 90, 40, 30, 0, '{"status": "failed", "requests": 4}'),
+       (1, 'documents', 'pending', null, 60, 50, null, 2, null),
+       (77, 'forms', 'pending', null, null, null, null, 0, null),
+       (null, '', 'pending', null, null, null, null, 0, null)
+     ) as slice (team_id, stream, state, owner, claimed, beat, settled, takeovers, result)`,
+    [run],
+  )
+  await query(
+    warehouse.url,
+    `insert into intake_ops.run_progress
+       (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected, permitted_rate, began_at, updated_at)
+     select coalesce(run, $1), 1, stream, phase, pages, 1, 0, fetched, 900, 20, now() - began * interval '1 second', now()
+     from (values (null, 'forms', 'fetch', 3, 300, 20), (1, 'forms', 'fetch', 99, 99, 20), (null, 'packets', 'ended', 2, 200, 90),
+       (null, 'messages', 'fetch', 1, 100, 40)) as row (run, stream, phase, pages, fetched, began)`,
+    [run],
+  )
+  const shown = JSON.parse((await runs(undefined, 'show', String(run), '--json')).stdout)
+  expect(shown).toMatchObject({ run_id: run, status: 'running', owner: null })
+  expect(shown.progress).toMatchObject([
+    { team: 'clinic', stream: 'messages', phase: 'fetch', pages: 1, fetched: 100, seconds: 40 },
+    { team: 'clinic', stream: 'forms', phase: 'fetch', pages: 3, fetched: 300, seconds: 20 },
+    { team: 'clinic', stream: 'packets', phase: 'ended', pages: 2, fetched: 200, seconds: 90 },
+  ])
+  const unread = {
+    owner: null,
+    silent_seconds: null,
+    settled_at: null,
+    seconds: null,
+    pages: null,
+    fetched: null,
+  }
+  expect(shown.slices).toMatchObject([
+    {
+      team: 'clinic',
+      stream: 'patients',
+      state: 'done',
+      owner: 'a',
+      pages: 12,
+      seconds: 60,
+      silent_seconds: null,
+    },
+    { team: 'clinic', stream: 'forms', state: 'claimed', owner: 'b', pages: 3, expected: 900, takeovers: 1 },
+    {
+      team: 'clinic',
+      stream: 'packets',
+      state: 'done',
+      pages: null,
+      fetched: 200,
+      result: { status: 'failed' },
+    },
+    { team: 'clinic', stream: 'documents', state: 'pending', takeovers: 2, ...unread },
+    { team: '77', stream: 'forms', state: 'pending', ...unread },
+    { team: null, stream: '', state: 'pending', ...unread },
+  ])
+  const { silent_seconds, seconds } = shown.slices[1]
+  expect([silent_seconds >= 5, silent_seconds < 500, seconds >= 60, seconds < 500]).toEqual(
+    Array(4).fill(true),
+  )
+  expect(shown.eta).toMatchObject({ slices_left: 3, slices_claimed: 1, pages: 3, expected_pages: 9 })
+})

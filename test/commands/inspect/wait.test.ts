@@ -107,14 +107,48 @@ describe('wait', () => {
     expect(await wait(['forms', '--since', T])).toMatchObject({ code: 1, reached: false })
   })
 
+  it('neither records, runs nor events of another team count', async () => {
+    await query(
+      warehouse.url,
+      `insert into intake.teams (team_id, name) overriding system value values (9, 'south')`,
+    )
+    await query(
+      warehouse.url,
+      `insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin)
+       values (9, 'patients', 'p1', $1, $1, '', 'page')`,
+      [T],
+    )
+    await run('patients', 'succeeded', T)
+    await query(warehouse.url, 'update intake_ops.run_streams set team_id = 9')
+    await pend('patient')
+    for (const words of [['patients', 'p1'], ['patients']]) {
+      const asked = [...words, '--since', T, '--team']
+      expect(await wait([...asked, 'north'])).toMatchObject({ code: 1, reached: false })
+      expect(await wait([...asked, 'south'])).toMatchObject({ code: 0, reached: true, by: 'run' })
+    }
+    await query(warehouse.url, 'delete from intake_ops.runs')
+    // The pending event is of north.
+    expect(await wait(['patients', '--since', T, '--team', 'south'])).toMatchObject({ code: 0, by: 'record' })
+    await query(warehouse.url, 'delete from intake_raw.records; delete from intake.teams where team_id = 9')
+  })
+
   it('only a successful backfill that began at that time or later counts; by windows it proves no record', async () => {
     for (const stream of ['patients', 'responses']) {
       await run(stream, 'failed', LATER)
       await run(stream, 'succeeded', LATER, 'verify')
       await run(stream, 'succeeded', '2026-01-05T01:59:59Z')
-      expect(await wait([stream, '--since', T])).toMatchObject({ code: 1, reached: false })
+      // The others of its streams are not read yet.
       await run(stream, 'succeeded', LATER)
-      expect(await wait([stream, '--since', T])).toMatchObject({ code: 0, by: 'run' })
+      await query(
+        warehouse.url,
+        'update intake_ops.runs set finished_at = null where run_id = (select max(run_id) from intake_ops.runs)',
+      )
+      expect(await wait([stream, '--since', T])).toMatchObject({ code: 1, reached: false })
+      await run(stream, 'succeeded', T)
+      await run(stream, 'succeeded', LATER)
+      expect(await wait([stream, '--since', T])).toMatchObject({
+        ...{ code: 0, by: 'run', as_of: expect.stringMatching(/^2026-01-05T02:00:00\.000001/) },
+      })
     }
     expect(await wait(['patients', 'anyone', '--since', T])).toMatchObject({ code: 0, by: 'run' })
     expect(await wait(['responses', 'any', '--since', T])).toMatchObject({ code: 1, reached: false })
@@ -157,7 +191,9 @@ describe('GET /wait', () => {
     for (const wrong of [
       { since: 'x' },
       { stream: 'people' },
+      { timeout: '301' },
       { timeout: '1000' },
+      { id: '' },
       { timeout: '-1' },
       { team: 'south' },
     ])
@@ -171,5 +207,19 @@ describe('GET /wait', () => {
     await store('patients', 'p2', T)
     const statuses = (await Promise.all(waiting)).map(({ status }) => status).sort()
     expect(statuses).toEqual([...Array(20).fill(200), 503])
+    expect(await get(asked)).toMatchObject({ status: 200 })
+  })
+
+  it('the place of a client that leaves is free again', async () => {
+    const left = new AbortController()
+    const asked = new URLSearchParams({ stream: 'forms', id: 'f', since: T, timeout: '60' })
+    const waiting = Array.from({ length: 20 }, () =>
+      fetch(`${admin.url}/wait?${asked}`, { signal: left.signal }),
+    )
+    const another = async () => (await get({ stream: 'forms', id: 'f', since: T, timeout: '0' })).status
+    await expect.poll(another).toBe(503)
+    left.abort()
+    for (const each of waiting) await expect(each).rejects.toThrow()
+    await expect.poll(another).toBe(504)
   })
 })

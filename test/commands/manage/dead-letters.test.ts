@@ -223,6 +223,38 @@ test('a record with an id is fetched by it; one without is read again from its s
   ])
 })
 
+test('what cannot be retried waits on, with the reason, and nothing of it is loaded', async () => {
+  await scene.rows(`alter table intake.patients add constraint picky check (last_name <> 'refused')`)
+  await using session = await openSession({ url: scene.url, purpose: 'test' })
+  const file = { recordId: 'e', origin: 'run:1 file', reason: 'the file is malformed', body: 'a,b' }
+  await storeDeadLetters(session.db, { teamId: scene.teamId, stream: 'exports', runId: null }, [file])
+  await put({ body: '{"id":"p-1","last_name":"refused"}' })
+  await put({ body: '{"cut' })
+  const ended = await deadLetters('retry --all --json')
+  expect([ended.code, JSON.parse(ended.stdout).retried]).toEqual([
+    4,
+    [
+      { id: 1, outcome: 'not_possible', why: 'the next backfill fetches the files of exports again' },
+      { id: 2, outcome: 'not_possible', why: 'the warehouse still refuses the record (SQLSTATE 23514)' },
+      { id: 3, outcome: 'not_possible', why: expect.stringContaining('cannot be parsed') },
+    ],
+  ])
+  expect(await scene.rows(`select distinct status from intake_ops.dead_letters`)).toEqual([
+    { status: 'waiting' },
+  ])
+  expect(await scene.rows('select from intake_raw.records')).toEqual([])
+})
+
+test('a record that was fetched because of an event is fetched again, and its event stays as it is', async () => {
+  await scene.store([patientEvent('p-1', 1)])
+  await scene.drain()
+  const [event] = await scene.rows<{ id: string }>('select event_id as id from intake_raw.inbox')
+  const id = await put({ recordId: 'p-1', origin: `event:${event!.id} refetch` })
+  expect((await documentOf(`retry ${id}`)).retried).toEqual([{ id, outcome: 'asked' }])
+  expect(await scene.asked()).toEqual(['patients p-1 contested'])
+  expect(await scene.inbox()).toEqual({ done: 1 })
+})
+
 test('a stored content that is read again never wins over a later state', async () => {
   const id = await put({
     reason: 'the warehouse refused the record',

@@ -168,6 +168,21 @@ it('a run of the team blocks it: exit code 3, and nothing is removed', async () 
     3,
     expect.stringContaining(`run ${run!.run_id} of team north is in progress`),
   ])
+  await session.query('select pg_advisory_unlock_all()')
+  // Workers execute it, or will.
+  await session.query(
+    `update intake_ops.runs set options = options || '{"is_detached": true}' where run_id = $1`,
+    [run!.run_id],
+  )
+  await session.query(
+    `insert into intake_ops.slices (run_id, team_id, stream, spec) values ($1, $2, 'forms', '{"version": 1}')`,
+    [run!.run_id, north.teamId],
+  )
+  const planned = await alone('teams', 'remove', 'north', '--delete-data')
+  expect([planned.code, planned.stderr]).toEqual([
+    3,
+    expect.stringContaining(`stop it: intake-sync runs cancel ${run!.run_id}`),
+  ])
   await session.query('delete from intake_ops.runs where run_id = $1', [run!.run_id])
   await session.end()
   expect(await count('intake_ops.removed_teams')).toBe(0)
@@ -270,7 +285,7 @@ it('--keep-data during a serve with the team: its events are rejected, nothing i
   expect(await count("intake_raw.inbox where team_id = $1 and due_at = 'infinity'", north.teamId)).toBe(
     pending_events,
   )
-  for (const table of ['refetches', 'checkpoints', 'missed_once', 'alerts'])
+  for (const table of ['refetches', 'checkpoints', 'scans', 'missed_once', 'alerts', 'schedule_ticks'])
     expect([table, await count(`intake_ops.${table} where team_id = $1`, north.teamId)]).toEqual([table, 0])
   expect((await listed())[0]).toMatchObject({
     name: 'north',
@@ -323,6 +338,13 @@ it('removing a team again, to complete it, keeps the number of its events', asyn
     /north .*removed \d{4}-\d\d-\d\d \d\d:\d\d, data kept/,
   )
   expect(before).toEqual([{ events: expect.any(Number), done: true }])
+  // Some of its rows may be gone already if its data was being deleted.
+  const data = () =>
+    query(twins.url, 'select data, finished_at is not null as done from intake_ops.removed_teams')
+  await query(twins.url, `update intake_ops.removed_teams set data = 'deleted', finished_at = null`)
+  expect((await alone('teams', 'remove', 'north', '--keep-data')).code).toBe(0)
+  expect(await data()).toEqual([{ data: 'deleted', done: true }])
+  await query(twins.url, `update intake_ops.removed_teams set data = 'kept'`)
 })
 
 it('days of the inbox with events only of removed teams can be dropped', async () => {
