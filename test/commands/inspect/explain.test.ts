@@ -193,15 +193,15 @@ test('an event is shown to be superseded, repeated, dead-lettered, tried or with
   await scene.store([{ ...patientEvent('p', 70), data: { id: 'p' } }])
   await scene.drain()
   await scene.rows('update intake_ops.refetches set attempts = 2, failures = 1')
-  const thin = async () => (await outcomes()).at(-1)
+  const partial = async () => (await outcomes()).at(-1)
   expect(await outcomes()).toEqual([
     ...Array(3).fill('had no effect: the record is not stored'),
     expect.stringMatching(/^did not settle the state \(partial\): .* by its id, 3 attempt\(s\) so far$/),
   ])
   await scene.rows('delete from intake_ops.refetches')
-  expect(await thin()).toMatch(/: the record was fetched by its id, and the service did not have it$/)
+  expect(await partial()).toMatch(/: the record was fetched by its id, and the service did not have it$/)
   await load({ first_name: 'Three' }, 80)
-  expect(await thin()).toMatch(/: the record was fetched by its id$/)
+  expect(await partial()).toMatch(/: the record was fetched by its id$/)
 })
 
 test('an unknown record, stream or team is reported as such', async () => {

@@ -167,7 +167,7 @@ describe('a receiver', () => {
     expect(await failsFor(30)).toBeGreaterThan(900)
     await scene.query("update intake_ops.drift set last_seen = now() - interval '8 days'")
     await failsForHalfAMinute()
-    // What has not been posted is not found to be over again.
+    // An end that was not posted is not found again.
     expect(await scene.round()).toBe('quiet')
   })
 

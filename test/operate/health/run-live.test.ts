@@ -112,7 +112,7 @@ describe('the time that a run of workers still needs', () => {
     expect(etaOf([merging, close])).toMatchObject({ slices_left: 1, expected_pages: 7, seconds_left: 0 })
     expect(etaOf([done('forms'), close])).toMatchObject({ slices_left: 0, seconds_left: 0 })
     expect(etaOf([])).toBeNull()
-    // What was canceled is not read any more.
+    // A canceled slice is not read any more.
     const canceled = slice({ state: 'canceled' })
     expect(etaOf([canceled, close])).toMatchObject({ slices_left: 0, slices_unknown: 0, seconds_left: 0 })
   })

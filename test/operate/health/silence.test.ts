@@ -406,7 +406,7 @@ describe('a warehouse', () => {
     // An event arrived between the two: they were not silent then.
     expect(await team.verdict()).toMatchObject({ verdict: 'ok' })
     await run('1 hour', 4, 2)
-    // What failed did not read everything, and a replay reads nothing of the service.
+    // A run that failed did not read everything, and a replay reads nothing of the service.
     await run('30 minutes', 0, 0, 'backfill', 'failed')
     await run('20 minutes', 50, 0, 'replay')
     expect(await team.verdict()).toMatchObject({

@@ -12,7 +12,7 @@ const SINCE = '2026-01-05T02:00:00.000000Z' as Instant
 const WANTED = { team: undefined, stream: streamNamed('patients')!, id: 'p', since: SINCE }
 const { signal } = new AbortController()
 
-/** A clock that goes on while somebody sleeps, and when it is told to. Times in milliseconds. */
+/** A clock that goes on while somebody sleeps, and when `pass` is called. Times in milliseconds. */
 function openClock() {
   const pauses: number[] = []
   let now = 0
