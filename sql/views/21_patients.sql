@@ -3,10 +3,10 @@
 create or replace view intake_analytics.patients with (security_barrier = true) as
 select p.team_id,
   intake_ops.pseudonym(k.inner_pad, k.outer_pad, p.team_id, p.id) as patient,
-  case when born.age between 0 and 89 then extract(year from p.date_birth)::int end as birth_year,
+  case when born.age < 90 then extract(year from p.date_birth)::int end as birth_year,
   case
     when born.age >= 90 then '90+'
-    when born.age >= 0 then format('%s-%s', born.age / 10 * 10, born.age / 10 * 10 + 9)
+    when born.age < 90 then format('%s-%s', born.age / 10 * 10, born.age / 10 * 10 + 9)
   end as age_band,
   case
     when zip.area in ('036', '059', '063', '102', '203', '556', '692', '790', '821', '823', '830', '831', '878',
@@ -20,7 +20,8 @@ select p.team_id,
 from intake.patients p
 cross join intake_ops.analytics_key k
 cross join lateral (
-  select case when isfinite(p.date_birth) then extract(year from age((now() at time zone 'UTC')::date, p.date_birth))::int end as age
+  select case when isfinite(p.date_birth) and p.date_birth <= today.day then extract(year from age(today.day, p.date_birth))::int end as age
+  from (select (now() at time zone 'UTC')::date as day) today
 ) born
 cross join lateral (select substring(trim(p.zipcode) from '^([0-9]{3})[0-9]{2}(?:-?[0-9]{4})?$') as area) zip
 left join (

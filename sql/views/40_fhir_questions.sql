@@ -16,7 +16,7 @@ select d.team_id, d.form_id, d.position, d.question_id, d.is_first,
   end) as link_id,
   intake_fhir.as_string(d.text) as text,
   intake_fhir.item_type(d.question_type, d.question_subtype, parts.has_members or parts.of_rows is not null) as type,
-  case when d.kind in ('multiple_choice', 'multi_select', 'multiple_select', 'repeated_block') then true end as repeats,
+  case when d.kind in ('multiple_choice', 'multi_select', 'multiple_select') or d.kind = 'repeated_block' and parts.has_members then true end as repeats,
   case
     when d.kind = 'matrix' and (parts.has_members or parts.of_rows is not null) then 'table'
     when d.question_subtype in ('drop-down', 'radio-button', 'check-box', 'slider', 'autocomplete', 'lookup', 'spinner',

@@ -112,6 +112,22 @@ describe('the search path', () => {
     expect(await own.rows('show search_path')).toEqual([{ search_path: 'mine' }])
     await query(scene.url, 'delete from intake_ops.access')
   })
+
+  it.each([
+    ['alter role LOGIN in database OWN set search_path = mine', null],
+    ['alter role LOGIN in database postgres set search_path = mine', 'intake_analytics, public'],
+    [`alter role LOGIN set work_mem = '4MB'`, 'intake_analytics, public'],
+    ['alter role LOGIN superuser', null],
+    ['alter role LOGIN nologin', null],
+    ['grant intake_loader to LOGIN', null],
+    ['grant intake_researcher, intake_clinical to LOGIN', 'intake, intake_analytics, public'],
+    ['revoke intake_analyst from LOGIN', null],
+  ])('after "%s" is %s', async (change, search_path) => {
+    const { name } = await makeLogin(scene.url, 'intake_analyst')
+    await query(scene.url, change.replace('LOGIN', name).replace('OWN', new URL(scene.url).pathname.slice(1)))
+    expect((await access('grant', name, 'default', '--json')).document).toMatchObject({ search_path })
+    await query(scene.url, 'delete from intake_ops.access')
+  })
 })
 
 describe('with several teams', () => {
@@ -143,6 +159,22 @@ describe('with several teams', () => {
       expect((await access('revoke', login.name, 'default')).stdout).toBe('was not granted\n')
       expect(await seen(login, schema)).toEqual([])
     }
+  })
+
+  it('a grant that is revoked from one login stays for another; all are listed by login and team', async () => {
+    const logins = [analyst.name, clinician.name].sort()
+    for (const name of logins.toReversed())
+      for (const team of ['other', 'default']) await access('grant', name, team)
+    const listed = async () =>
+      (await access('list', '--json')).document.access.map(
+        ({ login, team, exists }: Record<string, unknown>) => `${login} ${team} ${exists}`,
+      )
+    expect(await listed()).toEqual(logins.flatMap((name) => [`${name} default true`, `${name} other true`]))
+    await access('revoke', logins[0]!, 'other')
+    expect(await listed()).toEqual([
+      `${logins[0]} default true`,
+      ...['default', 'other'].map((team) => `${logins[1]} ${team} true`),
+    ])
   })
 
   it('every table and view with rows shows the same teams', async () => {

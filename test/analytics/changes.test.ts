@@ -272,6 +272,50 @@ describe('a reader of the change feed', () => {
   })
 })
 
+describe('removed records', () => {
+  it('are forgotten after 400 days, and when they come back; those of other teams and streams stay', async () => {
+    const client = await connect(warehouse.url)
+    try {
+      await client.query('begin')
+      await client.query(
+        `truncate intake_raw.removed_records;
+         insert into intake.teams (name) values ('second'), ('third');
+         insert into intake_ops.removed_teams (team_id, name, data) select team_id, name, 'kept' from intake.teams where name = 'third';
+         insert into intake_raw.removed_records (team_id, stream, key, removed_at)
+           select team_id, 'patients', days || ' days', now() - make_interval(days => days) from intake.teams, unnest('{399,401}'::int[]) days`,
+      )
+      const records = `insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin)
+        select team_id, stream, 'same', now(), now(), '', 'test' from intake.teams, unnest('{forms,packets}'::text[]) stream`
+      const removed = async () => {
+        const { rows } = await client.query<{ line: string }>(
+          `select t.name || ' ' || stream || ' ' || case when key ~ 'days' then key else 'same' end as line
+           from intake_raw.removed_records join intake.teams t using (team_id) where key ~ 'days' or stream <> 'patients' order by 1`,
+        )
+        return rows.map(({ line }) => line)
+      }
+      const before = await removed()
+      expect(before).toHaveLength(6)
+      await client.query(records)
+      await client.query(
+        `delete from intake_raw.records where id = 'same' and team_id = (select team_id from intake.teams where name = 'second')`,
+      )
+      const gone = before.filter((line) => line !== 'second patients 401 days')
+      expect(await removed()).toEqual([...gone, 'second forms same', 'second packets same'].sort())
+      // Nobody reads changes of a team that was removed.
+      await client.query(`delete from intake_raw.records where id = 'same' and stream = 'forms'`)
+      const others = gone.filter((line) => !/^(default|third) patients 401/.test(line))
+      expect(await removed()).toEqual(
+        [...others, 'default forms same', 'second forms same', 'second packets same'].sort(),
+      )
+      await client.query(`${records} where team_id = 1 and stream = 'forms'`)
+      expect(await removed()).toEqual([...others, 'second forms same', 'second packets same'].sort())
+    } finally {
+      await client.query('rollback')
+      await client.end()
+    }
+  })
+})
+
 describe('a warehouse that was restored on another server', () => {
   it('begins its feed anew: changes that the former server numbered are visible again', async () => {
     await query(warehouse.url, `update intake_raw.records set change_seq = 1::bigint << 61 where id = 'p7'`)
@@ -279,6 +323,38 @@ describe('a warehouse that was restored on another server', () => {
     expect(await query(warehouse.url, seen)).toEqual([])
     await run('migrate')
     expect(await query(warehouse.url, seen)).toEqual([{ seq: '1' }])
+  })
+
+  it('keeps the numbers that this server gave, and those of transactions that began meanwhile', async () => {
+    const client = await connect(warehouse.url)
+    try {
+      await client.query('begin isolation level repeatable read')
+      await client.query(
+        'create temporary table own on commit drop as select id from intake_raw.records limit 0',
+      )
+      const ahead = '(pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1 << 20)'
+      await client.query(
+        `update intake_raw.records set change_seq = ${ahead} - 1 where id = 'p8';
+         update intake_raw.records set change_seq = ${ahead} where id = 'p9';
+         insert into intake_raw.removed_records (team_id, stream, key, change_seq) values (1, 'forms', 'last', ${ahead} - 1), (1, 'forms', 'ahead', ${ahead})`,
+      )
+      const { rows } = await client.query<{ ahead: string }>(`select intake_raw.restart_changes() as ahead`)
+      expect(rows).toEqual([{ ahead: '1' }])
+      const found = await client.query(
+        `select id, change_seq = 1 as anew from intake_raw.records where id in ('p8', 'p9') order by 1`,
+      )
+      expect(found.rows).toEqual([
+        { id: 'p8', anew: false },
+        { id: 'p9', anew: true },
+      ])
+      const removed = await client.query(
+        `select key from intake_raw.removed_records where stream = 'forms' and key in ('last', 'ahead')`,
+      )
+      expect(removed.rows).toEqual([{ key: 'last' }])
+    } finally {
+      await client.query('rollback')
+      await client.end()
+    }
   })
 })
 

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { parseInstrument } from '../../src/analytics/instruments.ts'
+import { migrate } from '../../src/analytics/migrate.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
@@ -168,9 +169,11 @@ describe('a score', () => {
     await respond('b', 'eight', nine, chosen('33333333'))
     await respond('c', 'nine', nine, chosen('333333333'))
     await respond('d', 'nine', nine, chosen('333333333'))
+    await respond('e', 'nine', nine, chosen('333333333'))
     await query(
       warehouse.url,
-      `update intake.responses set is_submitted = false where id = 'c'; update intake.responses set is_skipped = true where id = 'd'`,
+      `update intake.responses set is_submitted = false where id = 'c'; update intake.responses set is_skipped = true where id = 'd';
+       update intake.responses set _deleted_at = now() where id = 'e'`,
     )
     expect((await scores('phq-9')).map(({ response_id, score }) => [response_id, score])).toEqual([
       ['a', '3'],
@@ -308,6 +311,39 @@ describe('instruments', () => {
       ])
     },
   )
+
+  it('of the program are renewed by migrate where they differ, but not in the place of one of the user', async () => {
+    const stored = `select instrument, title, is_built_in from intake_ops.instruments where instrument in ('gad-7', 'phq-2') order by 1`
+    const before = await query(warehouse.url, stored)
+    await query(
+      warehouse.url,
+      `update intake_ops.instruments set hash = '', title = 'Mine' where instrument in ('gad-7', 'phq-2');
+       update intake_ops.instruments set is_built_in = false where instrument = 'phq-2'`,
+    )
+    await migrate(warehouse.url)
+    expect(await query(warehouse.url, stored)).toEqual([
+      before[0],
+      { instrument: 'phq-2', title: 'Mine', is_built_in: false },
+    ])
+    await query(warehouse.url, `update intake_ops.instruments set is_built_in = true`)
+    await migrate(warehouse.url)
+    expect(await query(warehouse.url, stored)).toEqual(before)
+    const items = `select count(*)::int as items from intake_ops.instrument_points where instrument = 'gad-7'`
+    expect(await query(warehouse.url, items)).toEqual([{ items: 28 }])
+  })
+
+  it('give a choice that they name twice the lesser points', async () => {
+    const file = join(folder, 'twice.json')
+    writeFileSync(file, JSON.stringify({ ...minimal(), points: { Yes: 2, 'yes!': 1 }, zero_item: 1 }))
+    expect((await run('import', file)).code).toBe(0)
+    expect(
+      await query(
+        warehouse.url,
+        `select choice, points::int, zero_item, least_answered from intake_ops.instrument_points join intake_ops.instruments using (instrument) where instrument = 'x'`,
+      ),
+    ).toEqual([{ choice: 'yes', points: 1, zero_item: 1, least_answered: 1 }])
+    expect((await run('remove', 'x')).code).toBe(0)
+  })
 
   it('of the program cannot be removed', async () => {
     expect(await run('remove', 'gad-7')).toMatchObject({

@@ -151,6 +151,105 @@ test('each link is looked at in rows that have it', async () => {
   expect(empty).toEqual([])
 })
 
+/** `name!`: set in every row; `name?`: may be missing, so that dbt warns only. */
+const KEYS = `
+  teams: team(team_id)
+  patients: patient(patient) team!(team_id)
+  form_completion: form(team_id/form_id) team!(team_id)
+  questions: question(team_id/form_id/question_id) team!(team_id) form?(team_id/form_id)
+  choices: choice(team_id/form_id/question_id/position) team!(team_id) question!(team_id/form_id/question_id)
+  responses: response(team_id/response_id) team!(team_id) patient?(patient) form(team_id/form_id)
+  answers: answer(team_id/response_id/position/value_position) team!(team_id) response!(team_id/response_id) patient?(patient) form(team_id/form_id) question(team_id/form_id/question_id)
+  matrix_answers: matrix_answer(team_id/response_id/position) team!(team_id) response!(team_id/response_id) patient?(patient) form(team_id/form_id) question(team_id/form_id/question_id)
+  packet_progress: packet(team_id/packet_response_id) team!(team_id) patient?(patient)
+  message_outcomes: message(team_id/message_id) team!(team_id) patient?(patient) response(team_id/response_id) form?(team_id/form_id)
+  daily_volume: day(team_id/day/coalesce(form_id,~'')) team!(team_id) form?(team_id/form_id)
+  scores: score(team_id/response_id/instrument) team!(team_id) response!(team_id/response_id) patient?(patient) form(team_id/form_id)
+  export_answers: export_answer(team_id/export_id/row_number/position) team!(team_id) patient?(patient) response(team_id/response_id) question(team_id/form_id/question_id)
+  freshness: stream(team_id/stream) team!(team_id)`
+
+test('each view has its key and links, of these columns, and only as strict as its rows are', () => {
+  const found = properties.flatMap(({ name, columns }) => {
+    const view = /^stg_intake__(.*)$/.exec(name)?.[1]
+    if (view === undefined) return []
+    const text = files.get(`models/staging/${name}.sql`)!
+    const keys = columns.flatMap((column) => {
+      if (column.data_tests === undefined) return []
+      const of = new RegExp(`^  (.*) as ${column.name}`, 'm').exec(text)![1]!
+      const parts = of.split(" || '/' || ").map((part) => part.replace('::text', '').replace(' ', '~'))
+      const link = column.data_tests.find((each) => typeof each === 'object')
+      const mark =
+        link === undefined
+          ? column.data_tests.includes('not_null') || view === 'packet_progress'
+            ? ''
+            : '?'
+          : link.relationships.config?.severity === 'warn'
+            ? '?'
+            : column.data_tests.includes('not_null')
+              ? '!'
+              : ''
+      return [`${column.name.replace(/_key$/, '')}${mark}(${parts.join('/')})`]
+    })
+    return [`${view}: ${keys.join(' ')}`]
+  })
+  expect(found).toEqual(
+    KEYS.trim()
+      .split('\n')
+      .map((line) => line.trim()),
+  )
+})
+
+test('the marts count requested and submitted responses, questions and answers, and hours', async () => {
+  const differing = async (mart: string, expected: string, on: string) =>
+    await query(
+      scene.url,
+      `with expected as (${expected}) select * from intake_dbt.${mart} own full join expected on ${on}
+       where to_jsonb(own) @> to_jsonb(expected) is not true`,
+    )
+  expect(
+    await differing(
+      'intake_patients',
+      `select p.patient, count(r.response_id) as responses_requested,
+         count(*) filter (where r.is_submitted and r.is_skipped is not true) as responses_submitted,
+         min(r.created_at) as first_requested_at, max(r.submitted_at) as last_submitted_at
+       from intake_analytics.patients p left join intake_analytics.responses r using (patient) group by 1`,
+      'own.patient = expected.patient',
+    ),
+  ).toEqual([])
+  expect(
+    await differing(
+      'intake_responses',
+      `select r.response_id, count(distinct a.position) as questions, count(distinct a.position) filter (where a.is_answered) as questions_answered
+       from intake_analytics.responses r left join intake_analytics.answers a using (team_id, response_id) group by 1`,
+      'own.response_id = expected.response_id',
+    ),
+  ).toEqual([])
+  const [hours] = await query<Record<string, number>>(
+    scene.url,
+    `select (select bool_and(round(hours_to_submit * 3600) = round(extract(epoch from time_to_submit))) from intake_dbt.intake_responses) as submit,
+       (select bool_and(round(hours_to_answer * 3600) = round(extract(epoch from time_to_answer))) from intake_dbt.intake_messages) as answer`,
+  )
+  expect(hours).toEqual({ submit: true, answer: true })
+})
+
+const fixed = new URL('../../fixtures/dbt-package.txt', import.meta.url)
+
+test('settings, metrics, exposures and freshness are those that were reviewed; UPDATE_DOCS=1 renews these', () => {
+  const { sources } = parse(files.get('models/staging/_intake__sources.yml')!)
+  const freshness = sources[0].tables.flatMap(({ name, config }: { name: string; config?: object }) =>
+    config === undefined ? [] : [`${name}: ${JSON.stringify(config)}`],
+  )
+  const paths = ['dbt_project.yml', 'profiles.example.yml', 'models/marts/_intake__exposures.yml']
+  const more = ['models/metrics/_intake__metrics.yml', 'models/metrics/intake_time_spine.sql']
+  const text = [
+    ...[...paths, ...more].map((path) => `## ${path}\n${files.get(path)}`),
+    ...freshness,
+    '',
+  ].join('\n')
+  if (process.env.UPDATE_DOCS === '1') writeFileSync(fixed, text)
+  expect(text).toBe(readFileSync(fixed, 'utf8'))
+})
+
 function linkless(
   model: string,
   column: string,

@@ -243,6 +243,58 @@ describe('a query', () => {
     expect(rows.map(({ responses }) => responses)).toEqual(['4000', '11', '0'])
   })
 
+  it('columns are counts by their names, if they are whole numbers; negative and small ones leave out their row', async () => {
+    const names =
+      'n count total rows people patients responses messages answers cells started submitted skipped open archived form_count form_total form_n n_x count_x number_of_x responses_x messages_x patients_x answers_x'.split(
+        ' ',
+      )
+    const types = ['smallint', 'integer', 'bigint', 'numeric']
+    const others = [
+      ...['counted', 'country', 'nn', 'rows_x', 'age', 'form_total_x'].map((name) => `1 as ${name}`),
+      ...[`'1' as count_text`, '1::float8 as total_n', 'true as n_true'],
+    ]
+    const columns = [...names.map((name, at) => `20::${types[at % 4]} as ${name}`), ...others]
+    const { manifest } = await exported([
+      '--sql',
+      sqlFile(`select ${columns.join(', ')}`),
+      '--min-cell',
+      '11',
+    ])
+    expect(manifest()).toMatchObject({ rows: 1, suppressed: { columns: names, rows: 0 } })
+    const cells = sqlFile(
+      `select v as n, 1 as count from unnest('{null,-1,0,0.5,1,10,10.99,11,12}'::numeric[]) v`,
+    )
+    const chosen = await exported(['--sql', cells, '--min-cell', '11', '--count-column', 'n'])
+    expect(chosen.manifest().suppressed).toEqual({ min_cell: 11, columns: ['n'], rows: 5 })
+    expect(readFileSync(join(chosen.out, 'data.csv'), 'utf8')).toBe(
+      'n,count\r\n,1\r\n0,1\r\n11,1\r\n12,1\r\n',
+    )
+  })
+
+  it('is read in one snapshot without writing; rows without a day have a file of their own', async () => {
+    const settings = `current_setting('transaction_isolation') as isolation, current_setting('transaction_read_only') as read_only`
+    const days = sqlFile(
+      `select ${settings}, v as at from unnest('{2026-03-02 00:30+01,null,2026-03-02 00:30+00}'::timestamptz[]) v`,
+    )
+    const { out, manifest } = await exported(['--sql', days, '--by-day', 'at', '--format', 'ndjson'])
+    expect(manifest().files.map(({ file, rows }: { file: string; rows: number }) => [file, rows])).toEqual([
+      ['day=2026-03-01/data.ndjson', 1],
+      ['day=2026-03-02/data.ndjson', 1],
+      ['day=__HIVE_DEFAULT_PARTITION__/data.ndjson', 1],
+    ])
+    expect(JSON.parse(readFileSync(join(out, 'day=2026-03-01/data.ndjson'), 'utf8'))).toMatchObject({
+      isolation: 'repeatable read',
+      read_only: 'on',
+    })
+    expect(statSync(join(out, 'day=2026-03-01')).mode & 0o077).toBe(0)
+    const written = await exported(['--sql', sqlFile('select lo_create(0) as a')])
+    expect([written.code, written.stderr]).toEqual([2, expect.stringContaining('the query writes')])
+    const nothing = await exported(['--sql', sqlFile('select')])
+    expect([nothing.code, nothing.stderr]).toEqual([2, expect.stringContaining('the query has no columns')])
+    const empty = await exported(['--sql', sqlFile('select 1 as a where false'), '--by-day', 'a'])
+    expect(empty.code).not.toBe(0)
+  })
+
   it.each([
     ['delete from responses', 'the query cannot run: syntax error'],
     ['select 1 as a) b; drop view intake_analytics.responses; select (2', 'the query cannot run: '],
