@@ -1,6 +1,7 @@
 /** Faults without an argument do what their descriptions say; a clock that does not wait notes how long they would. */
 import { expect, it } from 'vitest'
 import { Bursts, parseFaults } from '../../src/emulator/faults.ts'
+import { damage } from '../../src/emulator/http/strike.ts'
 import { type EmulatorOptions, startEmulator } from '../../src/emulator/server.ts'
 import { callerOf } from './caller.ts'
 import { startReceiver } from './receiver.ts'
@@ -87,4 +88,17 @@ it('a skew is seconds, also where they are a share', () => {
   expect(parseFaults('clock-skew=0.5')).toMatchObject([{ probability: 1, argument: '0.5' }])
   expect(parseFaults('slow=0.5')).toMatchObject([{ probability: 0.5, argument: null }])
   expect(() => parseFaults('slow=0.5:')).toThrow(RangeError)
+})
+
+it.each([
+  ['cut-json', '{"a":1}', '{"a'],
+  ['corrupt-json', '{"a":1}', '!"a":1}'],
+  ['invalid-utf8', '[{"last_name":"Lee","text":"x"}]', '[{"last_name":"\x96ee","text":"x"}]'],
+  ['invalid-utf8', '{"text":"Why?"}', '{"text":"\x96hy?"}'],
+  // Nothing is damaged where there is no text, so that the body stays JSON.
+  ['invalid-utf8', '{"text":""}', '{"text":""}'],
+  ['invalid-utf8', '{"n":1}', '{"n":1}'],
+  ['invalid-utf8', 'Client ID,Ann Lee\r\n', 'Client ID,A\x96n Lee\r\n'],
+])('%s makes of %s: %s', (fault, body, damaged) => {
+  expect(damage(new Map([[fault, null]]) as never, body).toString('latin1')).toBe(damaged)
 })

@@ -54,6 +54,16 @@ describe('a list', () => {
     expect(await links(423)).toEqual([null, '323'])
   })
 
+  it('that ignores filters has its pages, and an export its format', async () => {
+    await using other = await startEmulator({ port: 0, patients: 7, responses: 0, shape: 'filters-ignored' })
+    const { get, send, rows } = callerOf(other)
+    expect((await get('/v2/patients?email=x&page_size=5&page=2')).body.results).toHaveLength(2)
+    expect((await get('/v2/patients?search=x&limit=3&offset=1')).body.results).toHaveLength(3)
+    const [{ id }] = await rows('/v2/export-csv')
+    const { headers } = await send('POST', '/v2/export-csv?type=raw_text', { id })
+    expect(headers.get('content-type')).toMatch(/^text\/plain/)
+  })
+
   it('has absolute links that keep the caller’s query, and none at either end', async () => {
     const { body } = await caller.get('/v2/patients?page=2&page_size=100&unknown=x')
     expect(body.next).toBe(`${caller.baseUrl}/v2/patients?page=3&page_size=100&unknown=x`)

@@ -89,6 +89,11 @@ const points = (name: string, valueDecimal: number) => ({
   valueDecimal,
 })
 
+const score = (valueInteger: number) => ({
+  url: 'http://hl7.org/fhir/StructureDefinition/itemWeight',
+  valueInteger,
+})
+
 beforeAll(async () => {
   mkdirSync(join(folder, 'deep'))
   const write = (name: string, content: unknown) =>
@@ -101,6 +106,16 @@ beforeAll(async () => {
         resourceType: 'ValueSet',
         id: 'vs',
         compose: { include: [{ concept: [{ code: 'x', display: 'Ex' }] }] },
+      },
+      {
+        ...{ resourceType: 'ValueSet', id: 'nested' },
+        compose: { include: [{ concept: [{ code: 'not', display: 'Not expanded' }] }] },
+        expansion: {
+          contains: [
+            { code: 'a', display: 'A', contains: [{ code: 'b', extension: [score(2)] }] },
+            { code: 'c', display: 'C' },
+          ],
+        },
       },
     ],
     item: [
@@ -143,9 +158,20 @@ beforeAll(async () => {
       }),
       item('9', 'integer', control('slider')),
       item('10', 'open-choice', control('check-box')),
+      item('11', 'group', {
+        ...{ ...control('table'), prefix: 'A)' },
+        item: ['Noon', 'Night'].map((text, at) =>
+          item(`11.${at}`, 'group', { text, item: [item(`11.${at}.1`, 'string', { text: 'Dose' })] }),
+        ),
+      }),
+      item('12', 'group', { ...control('gtable'), repeats: true, item: [item('12.1', 'date')] }),
+      item('13', 'choice', { answerValueSet: '#nested' }),
     ],
   })
-  write('deep/b.yaml', 'resourceType: Questionnaire\nname: Yaml\nitem:\n  - linkId: 7\n    type: text\n')
+  write(
+    'deep/b.yaml',
+    'resourceType: Questionnaire\nname: Yaml\nstatus: retired\nitem:\n  - linkId: 7\n    type: text\n',
+  )
   write('bundle.json', { resourceType: 'Bundle' })
   write('broken.json', '{')
   write('wrong.json', { resourceType: 'Questionnaire', item: { linkId: '1' } })
@@ -164,6 +190,7 @@ describe('an imported questionnaire', () => {
   it('precedes the generated forms, also from nested folders', () => {
     expect(forms.map((form) => form.name)).toEqual(['All', 'Yaml', 'Intake'])
     expect(forms[1].questions).toMatchObject([{ link_id: '7', text: '' }])
+    expect(forms.slice(0, 2).map(({ enabled }) => enabled)).toEqual([true, false])
   })
 
   it('gives types, subtypes and choices the service’s names', () => {
@@ -198,6 +225,20 @@ describe('an imported questionnaire', () => {
     expect(block.question_type.question_type).toBe('repeated_block')
     expect([question('4.1').block, question('4.2').block]).toEqual([table.id, table.id])
     expect([question('5.1').block, question('5.2').block]).toEqual([block.id, block.id])
+    const [nested, repeated] = [question('11'), question('12')]
+    expect(nested.rows.map((one: Loose) => one.text)).toEqual(['Noon', 'Night'])
+    expect(nested.columns.map((one: Loose) => one.text)).toEqual(['Dose'])
+    expect([nested.help_text, question('11.1.1').block]).toEqual(['A)', nested.id])
+    const type = { question_type: 'repeated_block', question_subtype: 'table' }
+    expect([repeated.question_type, question('12.1').block]).toEqual([type, repeated.id])
+  })
+
+  it('has the choices of an expanded value set, nested ones too, each with its points', () => {
+    expect(question('13').choices).toMatchObject([
+      { text_value: 'A', code: 'a' },
+      { text_value: 'b', code: 'b', points: 2 },
+      { text_value: 'C', code: 'c' },
+    ])
   })
 
   it('counts pages and sections by its groups', () => {

@@ -168,6 +168,8 @@ describe('a response', () => {
       )
       expect(flat).toHaveLength(responses[at].answers.length)
       expect(flat).toEqual(expect.arrayContaining(responses[at].answers))
+      for (const value of Object.values(row.answers).filter(Array.isArray))
+        expect(value.length).toBeGreaterThan(1)
     }
     expect(rows.some(({ answers }) => Object.values(answers).some(Array.isArray))).toBe(true)
   })

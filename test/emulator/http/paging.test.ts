@@ -1,0 +1,93 @@
+/** One page of a list, without a service: its rows, its links, and the parameters that it knows. */
+import { describe, expect, it } from 'vitest'
+import type { Page } from '../../../src/emulator/http/answer.ts'
+import type { Call } from '../../../src/emulator/http/call.ts'
+import { listPage } from '../../../src/emulator/http/paging.ts'
+import { shapeNamed } from '../../../src/emulator/shapes/catalogue.ts'
+import type { Listing } from '../../../src/emulator/world/table.ts'
+
+function listed(size: number): Listing<number> {
+  const all = Array.from({ length: size }, (_, index) => index)
+  return {
+    size,
+    slice: (position, limit, newestFirst = false) =>
+      (newestFirst ? all.toReversed() : all).slice(position, position + limit),
+    scan: (token, limit) => ({
+      rows: all.slice(token, token + limit),
+      next: token + limit < size ? token + limit : null,
+    }),
+  }
+}
+
+function ask(shape: string, query: string, size = 12) {
+  const call = {
+    ...{ query: new URLSearchParams(query), shape: shapeNamed(shape, '1'), faults: new Map() },
+    ...{ origin: 'http://here', elsewhere: 'http://there', path: '/v2/x', defaultPageSize: 5 },
+  } as unknown as Call
+  return listPage(call, 'forms', listed(size), ['filter'], (row) => ({ row }))
+}
+
+function read(shape: string, query: string, size?: number) {
+  const { rows, next, previous, count } = ask(shape, query, size) as unknown as Page
+  const queryOf = (link: string | null) => (link === null ? null : link.replace('http://here/v2/x?', ''))
+  return { rows: rows.map(({ row }) => row as number), links: [queryOf(next), queryOf(previous)], count }
+}
+
+describe('a page', () => {
+  it.each<[string, string, number[], (string | null)[]]>([
+    ['default', '', [0, 1, 2, 3, 4], ['page=2', null]],
+    ['default', 'page=2', [5, 6, 7, 8, 9], ['page=3', 'page=1']],
+    ['default', 'page=3', [10, 11], [null, 'page=2']],
+    ['default', 'page=last&page_size=6', [6, 7, 8, 9, 10, 11], [null, 'page=1&page_size=6']],
+    ['default', 'limit=4&offset=8', [8, 9, 10, 11], [null, 'limit=4&offset=4']],
+    ['default', 'offset=2', [2, 3, 4, 5, 6], ['offset=7&limit=5', 'offset=0&limit=5']],
+    ['newest-first', 'page=3', [1, 0], [null, 'page=2']],
+    ['newest-first', 'limit=3', [11, 10, 9], ['limit=3&offset=3', null]],
+    ['page-size-ignored', 'page_size=2', [0, 1, 2, 3, 4], ['page_size=2&page=2', null]],
+    ['limit-offset', '', [0, 1, 2, 3, 4], ['limit=5&offset=5', null]],
+    ['limit-offset', 'offset=10&page=1', [10, 11], [null, 'offset=5&page=1&limit=5']],
+    ['bare-array', '', [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [null, null]],
+    ['bare-array+newest-first', '', [11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0], [null, null]],
+    ['bare-array', 'page=2', [5, 6, 7, 8, 9], ['page=3', 'page=1']],
+    ['empty-past-end', 'page=4', [], [null, 'page=3']],
+  ])('in the shape %s, asked for by "%s", has its rows and links', (shape, query, rows, links) => {
+    expect(read(shape, query)).toEqual({ rows, links, count: 12 })
+  })
+
+  it('is followed by another one only if there are more rows, however pages are asked for', () => {
+    for (const [shape, query] of [
+      ['default', 'page_size=4'],
+      ['default', 'limit=4'],
+      ['cursor', 'page_size=4'],
+    ] as const) {
+      const pages: number[][] = []
+      for (let next: string | null = query; next !== null; ) {
+        const page: ReturnType<typeof read> = read(shape, next)
+        pages.push(page.rows)
+        next = page.links[0] ?? null
+      }
+      expect(pages).toEqual([
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+        [8, 9, 10, 11],
+      ])
+    }
+  })
+})
+
+describe('a parameter that a list does not know', () => {
+  it('is refused by name in the shape unknown-parameter-refused, and all others are known', () => {
+    const refused = ask('unknown-parameter-refused', 'page=1&filtre=x')
+    expect(refused).toMatchObject({ type: 'failure', status: 400, field: 'filtre' })
+    const known = 'page=1&page_size=5&limit=5&offset=0&cursor=x&filter=y'
+    expect(ask('unknown-parameter-refused', known)).toMatchObject({ type: 'page' })
+    expect(ask('default', 'filtre=x')).toMatchObject({ type: 'page' })
+  })
+})
+
+it('a cursor that is none is refused', () => {
+  for (const cursor of ['zzz', '', 'cT0x', 'cD14']) {
+    expect([cursor, ask('cursor', `cursor=${cursor}`)]).toMatchObject([cursor, { status: 404 }])
+    expect([cursor, ask('cursor-400', `cursor=${cursor}`)]).toMatchObject([cursor, { status: 400 }])
+  }
+})
