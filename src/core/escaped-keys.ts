@@ -24,7 +24,6 @@ function withoutKeys(text: string, mark: string, keys: string[], also: ReadonlyS
   let slash = text.indexOf('\\')
   for (let start = text.indexOf('"'); start >= 0 && (slash >= 0 || also.size > 0); ) {
     let [end, isEscaped] = [text.indexOf('"', start + 1), false]
-    if (slash >= 0 && slash < start) slash = text.indexOf('\\', start)
     while (slash >= 0 && slash < end) {
       isEscaped = true
       if (end <= slash + 1) end = text.indexOf('"', slash + 2)

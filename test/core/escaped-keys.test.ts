@@ -6,28 +6,36 @@ import { withKeys, withoutEscapedKeys } from '../../src/core/escaped-keys.ts'
 
 const MARK = '~'
 
-function read(text: string): unknown {
+/** The value, and how many of its keys take the detour. */
+function reading(text: string): { value: unknown; detours: number } {
   const keys: string[] = []
-  return withKeys(JSON.parse(withoutEscapedKeys(text, MARK, keys)), MARK, keys)
+  return {
+    value: withKeys(JSON.parse(withoutEscapedKeys(text, MARK, keys)), MARK, keys),
+    detours: keys.length,
+  }
 }
 
+const read = (text: string) => reading(text).value
+
 test.each([
-  ['{"\\u0061":1}', '{"a":1}'],
-  ['{"\\u0061" \n\t\r:1}', '{"a":1}'],
-  ['{"a\\"b":1,"c":"\\\\","d\\\\":2}', '{"a\\"b":1,"c":"\\\\","d\\\\":2}'],
-  ['{"\\\\":1,"\\"":2,"\\\\\\"":3}', '{"\\\\":1,"\\"":2,"\\\\\\"":3}'],
+  ['{"\\u0061":1}', '{"a":1}', 1],
+  ['{"\\u0061" \n\t\r:1}', '{"a":1}', 1],
+  ['{"a\\"b":1,"c":"\\\\","d\\\\":2}', '{"a\\"b":1,"c":"\\\\","d\\\\":2}', 2],
+  ['{"\\\\":1,"\\"":2,"\\\\\\"":3}', '{"\\\\":1,"\\"":2,"\\\\\\"":3}', 3],
   [
     '{"v":"x\\n","k":1,"\\u0062":[{"\\u0063":"\\u0064"},"\\u0065"]}',
     '{"v":"x\\n","k":1,"b":[{"c":"d"},"e"]}',
+    2,
   ],
-  ['[{"\\u0061":1},{"a":{"\\u0061":2}},{"b":3}]', '[{"a":1},{"a":{"a":2}},{"b":3}]'],
+  ['[{"\\u0061":1},{"a":{"\\u0061":2}},{"b":3}]', '[{"a":1},{"a":{"a":2}},{"b":3}]', 3],
   // The last of equal keys counts, in the place of the first.
-  ['{"i\\u0064":2,"x":1,"id":3}', '{"id":3,"x":1}'],
-  ['{"id":3,"x":"id","i\\u0064":2}', '{"id":2,"x":"id"}'],
-  ['{"a":1,"\\u0062":2,"a":3,"\\u0061":4,"b":5}', '{"a":4,"b":5}'],
-  ['{"\\u0061":null,"n":true}', '{"a":null,"n":true}'],
-])('%s says %s', (text, said) => {
-  expect(JSON.stringify(read(text))).toBe(said)
+  ['{"i\\u0064":2,"x":1,"id":3}', '{"id":3,"x":1}', 2],
+  ['{"id":3,"x":"id","i\\u0064":2}', '{"id":2,"x":"id"}', 2],
+  ['{"a":1,"\\u0062":2,"a":3,"\\u0061":4,"b":5}', '{"a":4,"b":5}', 5],
+  ['{"\\u0061":null,"n":true}', '{"a":null,"n":true}', 1],
+])('%s says %s', (text, said, detours) => {
+  const { value, detours: taken } = reading(text)
+  expect([JSON.stringify(value), taken]).toEqual([said, detours])
 })
 
 test('more than ten keys with an escape stay apart', () => {
@@ -74,6 +82,10 @@ test('whatever the keys are, and wherever they are, they are read as written', (
   }))
   const spelled = (text: string) =>
     `"${[...text].map((each) => (each === 'a' ? each : `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`)).join('')}"`
+  const namesIn = (made: unknown): string[] => {
+    if (typeof made !== 'object' || made === null) return []
+    return [...(Array.isArray(made) ? [] : Object.keys(made)), ...Object.values(made).flatMap(namesIn)]
+  }
   const written = (made: unknown): string => {
     if (Array.isArray(made)) return `[${made.map(written).join(', ')}]`
     if (typeof made !== 'object' || made === null) return JSON.stringify(made)
@@ -81,7 +93,9 @@ test('whatever the keys are, and wherever they are, they are read as written', (
   }
   fc.assert(
     fc.property(value, (made) => {
-      expect(JSON.stringify(read(written(made)))).toBe(JSON.stringify(made))
+      const { value: found, detours } = reading(written(made))
+      expect(JSON.stringify(found)).toBe(JSON.stringify(made))
+      expect(detours).toBe(namesIn(made).filter((name) => /[^a]/.test(name)).length)
     }),
   )
 })

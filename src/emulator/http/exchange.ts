@@ -140,9 +140,7 @@ function callOf(
 
 /** Our address, for requests without a host (HTTP/1.0). */
 function addressOf({ socket }: FastifyRequest): string {
-  const { localAddress = '127.0.0.1', localPort } = socket
-  const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress
-  return `${host}:${localPort}`
+  return `${socket.localAddress}:${socket.localPort}`
 }
 
 /** Parameters that select a page rather than filter rows. */

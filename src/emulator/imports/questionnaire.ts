@@ -101,7 +101,7 @@ function plan(questionnaire: Fhir): Plan[] {
         table || item.repeats === true ? add(item, place, blockPlan(item, children, table)) : undefined
       walk(children, depth + 1, blockAt === undefined ? place : { ...place, blockAt })
       // Items after a group start a new page on the outermost level, a new section on the next.
-      if (depth === 0) place = { ...place, page: place.page + 1, section: 1 }
+      if (depth === 0) place = { ...place, page: place.page + 1 }
       else if (depth === 1) place = { ...place, section: place.section + 1 }
     }
   }

@@ -169,19 +169,17 @@ function readGivenAnswers(
         image: 'inline',
       })
     } else if (question.choices.length > 0) {
-      for (const one of repetitions(question, value, true)) give(question, null, choicesOf(question, one))
+      for (const one of repetitions(question, value)) give(question, null, choicesOf(question, one))
     } else {
-      for (const one of repetitions(question, value, false)) give(question, textOf(question, one))
+      for (const one of repetitions(question, value)) give(question, textOf(question, one))
     }
   }
   return { answers, matrix_cells, files, e_signatures }
 }
 
 /** The values of each repetition; a question outside a block has one. */
-function repetitions(question: Question, value: unknown, isChoice: boolean): unknown[] {
-  if (question.block === undefined) return [value]
-  if (!Array.isArray(value)) return [value]
-  return isChoice && !value.some(Array.isArray) ? value.map((one) => [one]) : value
+function repetitions({ block }: Question, value: unknown): readonly unknown[] {
+  return block !== undefined && Array.isArray(value) ? value : [value]
 }
 
 function textOf(question: Question, value: unknown): string | null {

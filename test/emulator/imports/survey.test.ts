@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Emulator, type EmulatorOptionError, startEmulator } from '../../../src/emulator/server.ts'
-import { type Caller, callerOf } from '../caller.ts'
+import { type Caller, callerOf, type Loose } from '../caller.ts'
 import { sheetOf } from '../http/resources/exporting.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'emulator-survey-'))
@@ -213,7 +213,11 @@ describe('an imported survey', () => {
         ['', '4'],
       ],
     })
-    expect((await caller.get(`/v2/responses?form=${forms[0].id}`)).body.count).toBe(2)
+    const responses = await caller.rows(`/v2/responses?form=${forms[0].id}`)
+    expect(responses.map(({ answers }) => answers.map(({ answer_text }: Loose) => answer_text))).toEqual([
+      ['1', '2'],
+      [null, '4'],
+    ])
     for (const form of forms.slice(1)) {
       expect((await caller.get(`/v2/responses?form=${form.id}`)).body.count).toBeGreaterThan(0)
     }

@@ -76,6 +76,15 @@ describe('a packet', () => {
     expect(world.packetResponses.get(set.id)).toMatchObject({ is_archived: true, is_submitted: true })
   })
 
+  it('keeps what a member was answered by itself', () => {
+    const { set } = packetOf(3)
+    const { answers } = staff.answer(set.responses[1]!)
+    staff.advancePacket(set.id)
+    staff.advancePacket(set.id)
+    staff.submitPacket(set.id)
+    expect(members(set.id)[1]!.answers).toEqual(answers)
+  })
+
   it('that skips a member after it was answered leaves it without answers, which nobody gives it later', () => {
     const { set } = packetOf(3)
     staff.advancePacket(set.id)
@@ -94,6 +103,17 @@ describe('a packet', () => {
     expect(() => staff.submitPacket(set.id, skip)).toThrow(RangeError)
     expect(world.packetResponses.get(set.id)).toEqual(set)
   })
+})
+
+it('a message of staff goes to the address of its patient, or to an invented one', () => {
+  const to = (fields: object) => {
+    world.patients.update(patient(), (old) => ({ ...old, ...fields }))
+    return staff.send({ patient: patient(), form: world.forms.at(0)!.id }).target_email
+  }
+  const own = 'own@example.com'
+  expect([to({ email: own }), to({ email: '' }), to({ email: null })]).toEqual([
+    ...[own, 'someone@example.com', 'someone@example.com'],
+  ])
 })
 
 describe('a response', () => {

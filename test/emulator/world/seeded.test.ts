@@ -22,6 +22,12 @@ describe.each([5, 30, 160])('a world of %i responses', (size) => {
   ] as const
   const sentOf = (message: Message) => responses.filter((one) => one.message === message.id)
 
+  it('has as many responses, and visits at times of their own', () => {
+    expect(responses).toHaveLength(size)
+    const times = messages.map(({ created_at }) => created_at)
+    expect(new Set(times).size).toBe(times.length)
+  })
+
   it('has messages whose times fit their status, each to one address', () => {
     for (const message of messages) {
       const { status, sent_at, created_at, updated_at, preferred_delivery_method: method } = message
@@ -113,6 +119,8 @@ describe.each([5, 30, 160])('a world of %i responses', (size) => {
 
   it('has answers to questions of the form, in its order and words, with choices and columns of it', () => {
     const ids: string[] = []
+    const ticks: (string | null)[] = []
+    let [signed, asked] = [0, 0]
     for (const one of responses) {
       const form = one.form === null ? undefined : world.forms.get(one.form)!
       ids.push(...[...one.answers, ...one.files, ...one.e_signatures].map(({ id }) => id))
@@ -122,16 +130,35 @@ describe.each([5, 30, 160])('a world of %i responses', (size) => {
       if (one.is_submitted)
         for (const { signed_at } of one.e_signatures) expect(signed_at).toBe(one.submitted_at)
       if (form === undefined) continue
-      for (const { question, answer_choices } of one.answers) {
+      for (const { question, answer_choices, answer_text } of one.answers) {
         if (question === null) continue
         const own = form.questions.find(({ id }) => id === question.id)!
+        const type = own.question_type.question_type
+        if (type === 'checkbox') ticks.push(answer_text)
+        if (type === 'signature') asked += 1
         expect(question.text).toBe(own.text)
         const places = (answer_choices ?? []).map(({ question_choice }) =>
           own.choices.indexOf(question_choice),
         )
         expect(places).toEqual([...new Set(places)].toSorted((a, b) => a - b))
         expect(places).not.toContain(-1)
-        if (own.question_type.question_type === 'single_choice') expect(places.length).toBeLessThan(2)
+        if (type === 'single_choice') expect(places.length).toBeLessThan(2)
+      }
+      signed += one.e_signatures.length
+      const times = form.questions.map(
+        ({ id }) => one.answers.filter(({ question }) => question?.id === id).length,
+      )
+      // Each question of a block as often as the others, and one outside of a block once.
+      form.questions.forEach(({ block }, at) => {
+        const isRepeated =
+          form.questions.find(({ id }) => id === block)?.question_type.question_type === 'repeated_block'
+        expect(times[at]).toBeLessThanOrEqual(isRepeated ? 3 : 1)
+        const next = form.questions[at + 1]
+        if (isRepeated && next?.block === block) expect(times[at + 1]).toBe(times[at])
+      })
+      if (!one.is_submitted && one.packet === null) {
+        const last = form.questions.findLastIndex(({ block }, at) => block === undefined && times[at]! > 0)
+        expect(last).toBeLessThan(Math.ceil(times.length / 2))
       }
       for (const { id, rows = [], question_type } of form.questions) {
         const cells = one.matrix_cells.filter(({ question }) => question.id === id)
@@ -141,6 +168,9 @@ describe.each([5, 30, 160])('a world of %i responses', (size) => {
       }
     }
     expect(new Set(ids).size).toBe(ids.length)
+    expect(new Set(ticks)).toEqual(new Set(['true', 'false']))
+    if (size > 100) expect(signed).toBeLessThan(asked)
+    expect(signed).toBeGreaterThan(0)
   })
 })
 
@@ -157,6 +187,13 @@ it('a world has people, forms and packets of different names, and some of each k
   }
   const ids = patients.slice(0, 400).flatMap(({ external_id }) => external_id ?? [])
   expect(new Set(ids).size).toBe(ids.length)
+  for (const { questions } of forms.slice(0, 100)) {
+    const places = questions.map(({ page, section, row }) => `${page}/${section}/${row}`)
+    expect(new Set(places).size).toBe(places.length)
+    for (const { page, section, row } of questions)
+      expect(row === 1 || places.includes(`${page}/${section}/${row - 1}`)).toBe(true)
+    expect(questions.map(({ order }) => order)).toEqual(questions.map((_, at) => at + 1))
+  }
   expect(new Set(forms.slice(0, 100).map(({ enabled }) => enabled))).toEqual(new Set([true, false]))
   const stamps = patients.slice(0, 400).map(({ created_at, updated_at }) => [created_at, updated_at] as const)
   expect(stamps.some(([created]) => !created.includes('.'))).toBe(true)

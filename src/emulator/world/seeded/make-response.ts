@@ -148,7 +148,7 @@ export function makePacketResponse(seeded: Seed, index: number): PacketResponse 
     packet: packets.make(plan.fixed!).id,
     is_submitted,
     submitted_at: is_submitted ? stamp(visit.submitted) : null,
-    is_archived: plan.outcome === 'archived',
+    is_archived: false,
     created_at: stamp(visit.sent),
     updated_at: stamp(is_submitted ? visit.submitted : progress ? visit.sent + MINUTE : visit.sent),
     form_index: is_submitted ? plan.responses : progress ? 1 : null,
