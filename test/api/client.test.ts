@@ -141,6 +141,15 @@ describe.concurrent('a network fault ends a read with verdict retry, after sever
     expect(error.message).toContain('no answer came in time')
   })
 
+  test('an answer that never starts, for as long as the team is patient: no request would do better', async () => {
+    await using service = await startService(() => {})
+    await using heard = clientOf(service.url, { giveUpAfterMs: 40 })
+    const error = (await errorOf(heard.client.get('/v2/patients'))) as ApiError
+    expect(error).toMatchObject({ code: 'timeout', verdict: 'retry', tries: 1, gaveUp: true })
+    expect(error.message).toContain('and the service answered no request for 0.04s')
+    expect(error.hint).toContain('INTAKE_GIVE_UP_AFTER (0.04s)')
+  })
+
   test('a body that stops half-way', async () => {
     const slow: Handler = (_, response) => response.writeHead(200).write('[1')
     const { error } = await failing(slow, { bodyIdle: 40 })
@@ -197,6 +206,8 @@ describe.concurrent('a host that does not answer is reported within ten seconds,
     const error = (await errorOf(heard.client.get('/v2/patients'))) as ApiError
     expect(error).toMatchObject({ code: 'unreachable', verdict: 'retry' })
     expect(error.message).toContain('cannot reach no-such-host.invalid:443')
+    await using plain = clientOf('http://no-such-host.invalid')
+    expect((await errorOf(plain.client.get('/v2/patients'))).message).toContain('no-such-host.invalid:80 ')
   })
 
   test('a server that does not speak TLS stops at once', async () => {
@@ -232,6 +243,10 @@ describe('a body is read completely or not at all', () => {
     for (const path of ['/plain', '/packed']) {
       expect(await errorOf(heard.client.get(path))).toMatchObject({ code: 'too_large', verdict: 'stop' })
     }
+    await using wide = clientOf(service.url, { maxBytes: 100_000 })
+    for (const path of ['/plain', '/packed']) {
+      expect((await wide.client.get(path, { as: 'bytes' })).bytes).toBe(100_000)
+    }
   })
 
   test('gzip is decompressed; an invalid one is retried', async () => {
@@ -243,6 +258,18 @@ describe('a body is read completely or not at all', () => {
     await using heard = clientOf(service.url)
     expect((await heard.client.get('/v2/forms')).body).toEqual({ n: 1 })
     expect(service.received).toHaveLength(2)
+  })
+
+  test.each([
+    ['gzip', ''],
+    ['identity', '{"n":1}'],
+    ['GZIP', gzipSync('{"n":1}')],
+  ])('one that is encoded as %s is read (%#)', async (encoding, body) => {
+    await using service = await startService((_, response) =>
+      response.writeHead(200, { 'content-encoding': encoding }).end(body),
+    )
+    await using heard = clientOf(service.url)
+    expect((await heard.client.get('/v2/forms')).body).toEqual(body === '' ? null : { n: 1 })
   })
 
   test('bytes that are not UTF-8 are reported', async () => {
@@ -290,6 +317,7 @@ describe('a write is sent again only when nothing was done', () => {
     const answer = await heard.client.request('POST', '/v2/export-csv', call)
     expect(Buffer.from(answer.body as Uint8Array).toString()).toBe('a,b\r\n')
     expect(service.received.map(({ url }) => url)).toEqual(Array(2).fill('/v2/export-csv?type=raw_text'))
+    expect(service.received[0]!.headers).toMatchObject({ accept: '*/*', 'content-type': 'application/json' })
   })
 
   test('an empty answer is no error', async () => {
@@ -578,27 +606,65 @@ describe('a request has', () => {
   })
 })
 
+test('a repeated request precedes all that wait, and one for a single record those for lists', async () => {
+  let slept = 0
+  const clock = {
+    now: systemClock.now,
+    sleep: async () => {
+      slept += 1
+    },
+  }
+  await using service = await startService(async ({ url }, response, index) => {
+    // Until the others wait, and then the repeated one too.
+    if (index === 0) await vi.waitFor(() => expect(waiting).toBe(2), PATIENCE)
+    else if (url === '/v2/forms/f') await vi.waitFor(() => expect(slept).toBe(1), PATIENCE)
+    json(response, {}, index === 0 ? 500 : 200)
+  })
+  let waiting = 0
+  await using heard = clientOf(service.url, { concurrency: 1, clock })
+  const first = heard.client.get('/v2/first')
+  await vi.waitFor(() => expect(service.received).toHaveLength(1), PATIENCE)
+  const others = [heard.client.get('/v2/forms'), heard.client.get('/v2/forms/{id}', { params: { id: 'f' } })]
+  waiting = others.length
+  await Promise.all([first, ...others])
+  expect(service.received.map(({ url }) => url)).toEqual([
+    '/v2/first',
+    '/v2/forms/f',
+    '/v2/first',
+    '/v2/forms',
+  ])
+})
+
+test('a limit that is configured is the permitted rate from the beginning', async () => {
+  await using heard = clientOf('http://127.0.0.1:1', { rateLimit: { requests: 10, seconds: 2 } })
+  expect(heard.client.permittedRate).toBe(5)
+})
+
 describe('an abort ends every wait with its own reason', () => {
   test('during an answer, during a pause, and while throttled', async () => {
     await using service = await startService((request, response) => {
       if (request.url === '/down') json(response, {}, 503, { 'retry-after': '60' })
       if (request.url === '/throttled') json(response, {}, 429, { 'retry-after': '60' })
+      if (request.url === '/next') json(response, {})
     })
     for (const path of ['/hangs', '/down', '/throttled']) {
       const abort = new AbortController()
-      await using heard = clientOf(service.url)
+      await using heard = clientOf(service.url, { concurrency: 1 })
       const ended = errorOf(heard.client.get(path, { signal: abort.signal }))
       setTimeout(() => abort.abort(new Error('stop it')), 60)
       expect((await ended).message).toBe('stop it')
+      if (path === '/throttled') continue
+      expect((await heard.client.get('/next')).status).toBe(200)
     }
   })
 
   test('close ends requests in flight', async () => {
     await using service = await startService(() => {})
     const heard = clientOf(service.url)
-    const ended = errorOf(heard.client.get('/v2/forms'))
+    const { signal } = new AbortController()
+    const ended = [{}, { signal }].map((options) => errorOf(heard.client.get('/v2/forms', options)))
     setTimeout(() => heard.client.close(), 30)
-    expect((await ended).message).toBe('the client is closed')
+    for (const error of await Promise.all(ended)) expect(error.message).toBe('the client is closed')
   })
 })
 

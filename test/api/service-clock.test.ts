@@ -58,6 +58,7 @@ describe('the offset', () => {
     clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 })
     clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 - 300_000 })
     expect(clock.offset()).toBe(-300 * SECOND)
+    expect(clock.skewSeconds()).toBe(0)
   })
 
   test.each([

@@ -95,6 +95,12 @@ describe('a team that is opened', () => {
     expect(closed).toEqual(['store of 7'])
   })
 
+  test('keeps to the limit that is configured for it', async () => {
+    const rateLimit = { requests: 10, seconds: 2 }
+    await using limited = openTeam({ ...source('a', { rateLimit }), teamId: 7 }, options)
+    expect(limited.client.permittedRate).toBe(5)
+  })
+
   test('reads exports in its zone, UTC by default, and names the version of the program', async () => {
     await using usual = openTeam({ ...source('a', { wire }), teamId: 7 }, options)
     await using other = openTeam(

@@ -1,6 +1,7 @@
 /** A backfill in this process: when a team's part is over, what is closed, what it reports, and when it gives up. */
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Division } from '../../src/api/budget/division.ts'
 import type { WireRequest } from '../../src/api/http/wire.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { type BackfillSummary, backfill } from '../../src/extract/backfill.ts'
@@ -90,6 +91,7 @@ test('the part of a team is over, once, when its streams are read, though anothe
 
 describe('a run of two teams, and a dry one', () => {
   const counts = { opened: 0, closed: 0, limiter: 0 }
+  const limits: Division['model'][] = []
   const summaries: BackfillSummary[] = []
 
   beforeAll(async () => {
@@ -103,9 +105,16 @@ describe('a run of two teams, and a dry one', () => {
           counts.closed += 1
           await budget.close()
         }
-        return { ...budget, close }
+        const update: typeof budget.update = (change) =>
+          budget.update((stored, now) => {
+            const made = change(stored, now)
+            limits.push((made.division as unknown as Division).model)
+            return made
+          })
+        return { ...budget, update, close }
       },
     }
+    const rateLimit = { requests: 9_000, seconds: 2 }
     const permit = { accepted: () => {}, streaming: () => () => {}, throttled: () => true, lost: () => true }
     const limiter = {
       ...{ giveUpAfterMs: 60_000, acquire: async () => permit, permittedRate: () => null },
@@ -126,7 +135,7 @@ describe('a run of two teams, and a dry one', () => {
       await storeDeadLetters(session.db, { teamId: one!.id, stream, runId: null }, [
         { recordId: 'x', origin: 'event:e', reason: 'r', body: '{}' },
       ])
-    const teams = [source('one'), source('two', undefined, { limiter })]
+    const teams = [source('one', undefined, { rateLimit }), source('two', undefined, { limiter })]
     for (const dry of [false, true])
       summaries.push(await backfill(options(teams, { dry, budgets: counting })))
     await rowsOf(session, 'delete from intake_ops.dead_letters')
@@ -143,6 +152,9 @@ describe('a run of two teams, and a dry one', () => {
 
   test('give back every share of a budget, and leave a limiter of others open', () => {
     expect(counts).toEqual({ opened: 2, closed: 2, limiter: 0 })
+    // The configured limit is that of all who share the budget.
+    expect(limits.length).toBeGreaterThan(1)
+    for (const limit of limits) expect(limit).toMatchObject({ count: 9_000, window: 2_000_000 })
   })
 })
 

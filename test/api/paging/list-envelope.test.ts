@@ -19,8 +19,28 @@ describe('the next page', () => {
     ['meta.next with href', { meta: { next: { href: '?page=2' } } }],
     ['a link next to an empty one', { next: null, links: { next: '?page=2' } }],
     ['a link next to has_more', { next: '?page=2', has_more: true }],
+    ['an object with both', { next: { href: '?page=2', url: '?page=9' } }],
   ])('is read from %s', (_name, more) => {
     expect(read({ results: ROWS, ...more })).toMatchObject({ next: 'page=2', endKnown: true })
+  })
+
+  test('is that of the body where a Link header has another', () => {
+    const list = read({ results: ROWS, next: '?page=2' }, '<https://x/y?page=9>; rel="next"')
+    expect(list).toMatchObject({ next: 'page=2', endKnown: true })
+  })
+
+  test.each([
+    ['prev', true],
+    ['previous', true],
+    ['first', true],
+    ['last', true],
+    ['self', false],
+  ])('is none if a Link header has only that of rel=%s; the end is known: %s', (rel, endKnown) => {
+    expect(read(ROWS, `<https://x/y?page=1>; rel="${rel}"`)).toMatchObject({ next: null, endKnown })
+  })
+
+  test('may have the number zero', () => {
+    expect(read({ results: ROWS, next: 0 })).toMatchObject({ next: 'page=0', endKnown: true })
   })
 
   test('is read from a Link header together with has_more', () => {
@@ -72,6 +92,7 @@ test.each([
   [{ count: '7.0' }, null],
   [{ count: '' }, null],
   [{ count: -1 }, null],
+  [{ count: 2 ** 53 }, null],
   [{ total: { value: 7 } }, null],
   [{}, null],
 ])('the count of %j is %j', (more, count) => {

@@ -260,12 +260,20 @@ describe('a record comes as its type says, and as the service gave it', () => {
     expect(got.raw).toEqual(odd)
     expect(got.problems).toEqual([])
     expect(got.answer.status).toBe(200)
+    expect(service.received).toHaveLength(1)
   })
 
   test('even if the answer wraps it in `data`', async () => {
     await using service = await startService((_, response) => json(response, { data: odd }, 201))
     await using heard = clientOf(service.url)
     expect((await library.createPatient(heard.client, {})).record).toEqual(odd)
+  })
+
+  test.each(['id', 'uid'])('and not what is in `data` of a record with an %s', async (key) => {
+    const given = { [key]: 'x', data: { id: 'y' } }
+    await using service = await startService((_, response) => json(response, given))
+    await using heard = clientOf(service.url)
+    expect((await library.getPatient(heard.client, 'x')).record).toEqual(given)
   })
 
   test.each([

@@ -98,6 +98,11 @@ describe('one answer', () => {
       { kind: 'dead', deadLetter: { recordId: 'x', reason: 'has no id' } },
     ],
     [
+      'nothing',
+      (r) => void r.writeHead(200).end(),
+      { kind: 'dead', deadLetter: { recordId: 'x', reason: 'not an object' } },
+    ],
+    [
       'no object',
       (r) => json(r, [person('x')]),
       { kind: 'dead', deadLetter: { recordId: 'x', reason: 'not an object' } },
@@ -128,6 +133,7 @@ describe('one answer', () => {
       },
     ],
     ['500', (r) => json(r, {}, 500), { kind: 'later', error: { verdict: 'retry' } }],
+    ['503', (r) => json(r, {}, 503), { kind: 'later', error: { verdict: 'retry' } }],
   ])('%s', async (_, answer, expected) => {
     answerAll(answer)
     const found = (await fetchAll(['x']))[0]!
@@ -135,7 +141,7 @@ describe('one answer', () => {
     if (found.kind === 'dead') expect(found.deadLetter.origin).toBe('run:1 proof')
   })
 
-  test.each([401, 403, 405])('%i stops, with an error that says so', async (status) => {
+  test.each([401, 403, 405, 406])('%i stops, with an error that says so', async (status) => {
     answerAll((response) => json(response, {}, status))
     await expect(fetchAll(['x'])).rejects.toMatchObject({ verdict: 'stop', status })
   })
