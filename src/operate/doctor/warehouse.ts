@@ -54,7 +54,11 @@ async function transportCheck({ db }: Session, url: string): Promise<Check> {
         activity.client_addr <<= '127.0.0.0/8' or activity.client_addr = '::1', true) as "isLocal"
     from pg_stat_activity activity left join pg_stat_ssl ssl on ssl.pid = activity.pid and ssl.ssl
     where activity.pid = pg_backend_pid()`.execute(db)
-  return judgeTransport(rows[0]!, /[?&]sslmode=verify-(?:full|ca)(?:&|$)/.test(url))
+  return judgeTransport(rows[0]!, verifiesServer(url))
+}
+
+export function verifiesServer(url: string): boolean {
+  return /[?&]sslmode=verify-(?:full|ca)(?:&|$)/.test(url)
 }
 
 export interface Transport {

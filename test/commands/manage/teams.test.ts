@@ -175,13 +175,13 @@ it('a run of the team blocks it: exit code 3, and nothing is removed', async () 
     [run!.run_id],
   )
   await session.query(
-    `insert into intake_ops.slices (run_id, team_id, stream, spec) values ($1, $2, 'forms', '{"version": 1}')`,
+    `insert into intake_ops.slices (run_id, team_id, stream, spec, reserves) values ($1, $2, 'forms', '{"version": 1}', false)`,
     [run!.run_id, north.teamId],
   )
   const planned = await alone('teams', 'remove', 'north', '--delete-data')
   expect([planned.code, planned.stderr]).toEqual([
     3,
-    expect.stringContaining(`stop it: intake-sync runs cancel ${run!.run_id}`),
+    expect.stringContaining(`run ${run!.run_id} of team north is in progress`),
   ])
   await session.query('delete from intake_ops.runs where run_id = $1', [run!.run_id])
   await session.end()

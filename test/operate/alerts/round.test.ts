@@ -1,5 +1,6 @@
 /** Alerts as the receiver sees them: over real HTTP, from a real warehouse with failures in its tables. */
 import { describe, expect, it } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
 import { openAlerts, runRound } from '../../../src/operate/alerts/round.ts'
 import { query } from '../../e2e/support/scene.ts'
 import { shortOf } from './receiver.ts'
@@ -251,4 +252,26 @@ it('a run that ends is evaluated at once, whenever the next round is; each post 
     'raised backfill_failed north patients',
     'cleared backfill_failed north patients',
   ])
+})
+
+it('the first round evaluates everything, and of the following each fourth', async () => {
+  const scene = await openScene()
+  const resting: (() => void)[] = []
+  const sleep = (_: number, signal?: AbortSignal) =>
+    new Promise<void>((resolve) => {
+      resting.push(resolve)
+      signal?.addEventListener('abort', () => resolve())
+    })
+  const { signal: _, webhookChecks: __, ...options } = { ...scene.options, clock: { ...systemClock, sleep } }
+  await using _alerts = openAlerts({ ...options, inboxDays: 30, onPosted: () => {} })
+  const round = async () => {
+    resting.pop()!()
+    await expect.poll(() => resting.length).toBe(1)
+    return scene.receiver.taken().flatMap(shortOf)
+  }
+  await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
+  expect(await round()).toEqual(['raised backfill_failed north patients'])
+  await plantRun(scene, { streams: { patients: 'succeeded' } })
+  for (let time = 1; time < 4; time += 1) expect(await round()).toEqual([])
+  expect(await round()).toEqual(['cleared backfill_failed north patients'])
 })

@@ -1,6 +1,6 @@
 /** A connection that others could read, or answer, is a warning; so is a server of another version than the tested ones. */
 import { expect, test } from 'vitest'
-import { judgeServer, judgeTransport } from '../../../src/operate/doctor/warehouse.ts'
+import { judgeServer, judgeTransport, verifiesServer } from '../../../src/operate/doctor/warehouse.ts'
 
 test.each([
   ['ok', { tls: 'TLSv1.3', isLocal: false }, true, 'TLSv1.3, and the server is verified'],
@@ -19,4 +19,15 @@ test.each([
   [19, 'warning', 'Postgres 19.9 is newer than the tested versions'],
 ])('Postgres %d: %s', (version, status, detail) => {
   expect(judgeServer(version, `${version}.9`)).toMatchObject({ name: 'database', status, detail })
+})
+
+test.each([
+  ['?sslmode=verify-full', true],
+  ['?application_name=x&sslmode=verify-ca&options=y', true],
+  ['?sslmode=verify-fully', false],
+  ['?sslmode=require', false],
+  ['?other_sslmode=verify-full', false],
+  ['', false],
+])('a connection with %j verifies the server: %s', (parameters, isVerified) => {
+  expect(verifiesServer(`postgres://host/name${parameters}`)).toBe(isVerified)
 })

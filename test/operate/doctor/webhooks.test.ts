@@ -75,7 +75,7 @@ test('the inbox needs a process that drains it and creates its days, which are t
   )
   expect(await check()).toBe('inbox: warning, events are in the default partition')
   await run('delete from intake_raw.inbox')
-  await run(`select intake_raw.add_inbox_day((now() at time zone 'UTC')::date - 1, 0)`)
+  await run(`select intake_raw.add_inbox_day((now() at time zone 'UTC')::date - 9, 0)`)
   expect(await check()).toBe('inbox: warning, there is no partition for today')
   await run(`select intake_raw.add_inbox_day((now() at time zone 'UTC')::date, 0)`)
   await store(1, 'pending')

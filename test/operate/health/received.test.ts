@@ -1,6 +1,6 @@
 /** Events are counted by team and hour, whatever the warehouse does meanwhile. */
 import pino from 'pino'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 import { dropOldCounts, openReceived } from '../../../src/operate/health/received.ts'
 import { type BoundedQueries, openBoundedQueries } from '../../../src/warehouse/bounded-queries.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
@@ -31,7 +31,6 @@ it('events that arrive while their counts cannot be written are counted too, and
   const received = openReceived({ bounded, logger })
   received.note('north', false)
   received.note('north', true)
-  // Duplicates alone show that webhooks arrive.
   received.note('south', true)
   await received.close()
   await received.close()
@@ -50,10 +49,30 @@ it('events that arrive while their counts cannot be written are counted too, and
   received.note('south', false)
   await received.close()
   expect(await query(database.url, counts)).toMatchObject([{ events: 3 }, { events: 3 }])
+  // Duplicates alone show that webhooks arrive.
+  await query(database.url, `update intake_ops.events_received set last_at = now() - interval '1 day'`)
+  received.note('south', true)
+  await received.close()
+  expect(await query(database.url, counts)).toMatchObject([{ is_new: false }, { events: 3, is_new: true }])
   isAway = true
   received.note('north', false)
   await received.close()
   expect(said).toHaveLength(2)
+})
+
+it('counts are written every two seconds', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  await using bounded = openBoundedQueries(database.url, 1)
+  await using received = openReceived({ bounded, logger: pino({ level: 'silent' }) })
+  await query(database.url, 'delete from intake_ops.events_received')
+  for (const events of [1, 2]) {
+    received.note('north', false)
+    vi.advanceTimersByTime(2_000)
+    await expect
+      .poll(() => query(database.url, 'select sum(events)::int as events from intake_ops.events_received'))
+      .toEqual([{ events }])
+  }
 })
 
 it('counts are kept for sixty days, and audited actions for six years', async () => {

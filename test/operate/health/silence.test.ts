@@ -236,14 +236,14 @@ describe('a warehouse', () => {
     await team.listed('acknowledged by whom?', 'c-1', 500, '2 hours')
     await team.listed('acknowledged by whom?', 'c-1', 200, '1 hour')
     // The service names a status, but no code of a response.
-    await team.listed('acknowledged by whom?', 'c-1', null, '3 hours', null, 'Delivered')
+    await team.listed('named as delivered', 'c-1', null, '3 hours', null, 'Delivered')
     await team.listed('given up', 'c-1', null, '3 hours')
     await team.listed('given up', 'c-1', 503, '1 hour', '-10 minutes')
     const { verdict, reason, ...status } = await team.verdict()
-    expect(status).toMatchObject({ deliveries_missing: 1, deliveries_failed: 1 })
+    expect(status).toMatchObject({ deliveries_missing: 2, deliveries_failed: 1 })
     expect(verdict).toBe('quiet')
     expect(reason).toBe(
-      '1 event that the service lists as delivered did not reach the inbox; the service could not deliver 1 event',
+      '2 events that the service lists as delivered did not reach the inbox; the service could not deliver 1 event',
     )
   })
 
