@@ -95,7 +95,9 @@ describe('a user of a server', () => {
     const answer = word === 'lost' ? '' : `ready 1\n${word}\n`
     const { home } = await supervised((line, socket) => {
       if (line === 'token') socket.write('ready 1\n')
-      else socket.end(answer, () => word === 'stopped' && supervisor.kill('SIGKILL'))
+      else socket.end(answer)
+      // It ends a little after its last line.
+      if (line === 'leave' && word === 'stopped') setTimeout(() => supervisor.kill('SIGKILL'), 20)
     }, identityOf(supervisor.pid!)!)
     const lost: string[] = []
     const attachment = await attachedTo(home)

@@ -59,6 +59,41 @@ test('a stream that fails says why, and the others are rebuilt; one that differs
   ])
 })
 
+test('files are rebuilt from the bytes that were loaded last; bytes that cannot be read leave the rows as they are', async () => {
+  await using service = await startLittleService()
+  service.records.exports.push({ id: 'e1', name: 'E', form: { id: 'f', name: 'F' } })
+  const head = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,Smokes'
+  let file = `${head}\np,A,B,a@b.example,,,False,No,beyond\n`
+  service.interfere = ({ method }, response) => {
+    if (method === 'POST') response.writeHead(200, { 'content-type': 'text/plain' }).end(file)
+    return method === 'POST'
+  }
+  const backfill = async () => {
+    const env = { ...service.env, DATABASE_URL: warehouse.url, LOG_LEVEL: 'silent' }
+    return (await runCommand(['backfill', '--streams', 'exports'], env)).code
+  }
+  expect(await backfill()).toBe(0)
+  file = `${head}\np,"without end\n`
+  expect(await backfill()).toBe(4)
+  const files = () => rows('select is_loaded, problems from intake_raw.export_files order by is_loaded')
+  const cells = () => rows('select row_number, position, value from intake.export_cells order by 1, 2')
+  const [before, loaded] = [await files(), await cells()]
+  expect([before.length, loaded.length]).toEqual([2, 2])
+  await rows(`update intake.export_cells set value = 'spoiled'`)
+  await rows('update intake_raw.export_files set is_json_string = true where not is_loaded')
+  const rebuilt = await run('replay', '--streams', 'exports', '--json')
+  expect(JSON.parse(rebuilt.stdout).streams.exports).toMatchObject({ rewritten: 1, refused: 0 })
+  expect([await files(), await cells()]).toEqual([before, loaded])
+
+  await rows(`update intake_raw.export_chunks set body = '"without end' where is_loaded`)
+  const refused = await run('replay', '--streams', 'exports', '--json')
+  expect(refused.code, refused.output).toBe(4)
+  expect(JSON.parse(refused.stdout).streams.exports).toMatchObject({
+    ...{ rewritten: 0, refused: 1, note: '1 of its records could not be rebuilt; their rows are unchanged' },
+  })
+  expect(await cells()).toEqual(loaded)
+})
+
 test('one that is stopped says so, with what to do, and is no failure', async () => {
   const options = {
     ...{ url: warehouse.url, streams: [forms], clock: systemClock, logger: silent },

@@ -28,7 +28,7 @@ import { MIN_ENTRY_TIME } from '../../load/merge/skip-unchanged.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import { expectFile } from '../expected-from-raw.ts'
 import type { ExpectedTables } from '../expected-tables.ts'
-import { beginExpected, expectForgotten, expectLines, noteUnknown, UNKNOWN } from './expect-raw.ts'
+import { beginExpected, expectForgotten, expectLines, noteUnknown } from './expect-raw.ts'
 
 const NOTHING_LOADED: LoadResult = {
   changed: 0,
@@ -82,7 +82,7 @@ async function forgetExpired(
     await sql`delete from ${sql.table(expected)} where id in (${expired})`.execute(db)
 }
 
-/** Removes these records from the expected tables. */
+/** Removes these records from the expected tables. One that is unknown never differs, so it is not among them. */
 export async function forget(
   session: Session,
   tables: ExpectedTables,
@@ -93,7 +93,6 @@ export async function forget(
       session.db,
     )
   }
-  await sql`delete from ${UNKNOWN} where id = any(${ids}::text[])`.execute(session.db)
 }
 
 /** Rows of one batch have one `_since`, the time of its transaction: a record that was listed again has several. */

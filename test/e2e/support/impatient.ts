@@ -25,6 +25,9 @@ export interface SecondLooks {
   meanwhile: () => Promise<unknown>
 }
 
+/** Called by it, and not by what it waits for. */
+const BY_VERIFY = /\n\s+at (?!async )[^\n]*verify\/confirm\.ts/
+
 /** For a test file whose verifications are in its own process: the pauses of each test are noted, and take no time. */
 export function withoutPausesOfVerify(): SecondLooks {
   const looks: SecondLooks = { pauses: [], meanwhile: async () => {} }
@@ -33,7 +36,7 @@ export function withoutPausesOfVerify(): SecondLooks {
     looks.pauses.splice(0)
     looks.meanwhile = async () => {}
     vi.spyOn(systemClock, 'sleep').mockImplementation(async (milliseconds, signal) => {
-      if (!new Error().stack!.includes('verify/confirm.ts')) return await sleep(milliseconds, signal)
+      if (!BY_VERIFY.test(new Error().stack!)) return await sleep(milliseconds, signal)
       looks.pauses.push(milliseconds)
       await looks.meanwhile()
     })

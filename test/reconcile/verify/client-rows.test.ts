@@ -77,6 +77,12 @@ function fileOf(rows: typeof FILE): string {
   ].join('\n')
 }
 
+/** Of another form, to which one of these clients responded. */
+const SECOND = `Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived
+j,A,B,,,2026-01-01 00:01:00,False
+g,A,B,,,2026-01-01 00:01:00,False
+`
+
 const fileAnswer = (response: Parameters<typeof json>[0], text: string) =>
   response.writeHead(200, { 'content-type': 'text/plain' }).end(text)
 
@@ -91,6 +97,7 @@ beforeAll(async () => {
     { id: 'e', name: 'Intake', form, created_at: at(0) },
     { id: 'of no form', name: 'x', form: null, created_at: at(0) },
     { id: 'unread', name: 'x', form, created_at: at(0) },
+    { id: 'second', name: 'x', form: { id: 'other', name: 'Other' }, created_at: at(0) },
   )
 })
 
@@ -108,7 +115,7 @@ beforeEach(() => {
     if (LIST.test(url)) lists += 1
     if (method !== 'POST') return false
     if (String(body).includes('unread')) json(response, { detail: 'No.' }, 400)
-    else fileAnswer(response, fileOf(FILE))
+    else fileAnswer(response, String(body).includes('second') ? SECOND : fileOf(FILE))
     return true
   }
 })
@@ -124,7 +131,7 @@ test('a row belongs to the latest submitted response of its client to the form, 
   expect(ended.code, ended.output).toBe(4)
   const { deep, streams } = JSON.parse(ended.stdout)
   expect(deep).toEqual({
-    rows: FILE.length,
+    rows: FILE.length + 2,
     cells: (FILE.length - 2) * 2 - 1,
     // Those of rows without a response, and one whose texts are unknown.
     cells_not_compared: 2 * 2 + 1,
@@ -135,6 +142,7 @@ test('a row belongs to the latest submitted response of its client to the form, 
       { export_id: 'e', response_id: 'n1', row_number: 8, position: 8 },
       { export_id: 'e', response_id: null, row_number: 9, position: null },
       { export_id: 'e', response_id: 'g2', row_number: null, position: null },
+      { export_id: 'second', response_id: null, row_number: 2, position: null },
     ],
   })
   expect(streams.exports.note).toContain('1 file(s) could not be compared')
@@ -173,6 +181,6 @@ test('a difference that only the first reading of the responses shows does not c
   const { deep } = JSON.parse((await run('verify', '--deep', '--json', '--streams', NAMES)).stdout)
   expect(lists).toBe(2)
   expect(deep.differences.map((each: { row_number: number | null }) => each.row_number)).toEqual([
-    ...[5, 6, 8, 9, null],
+    ...[5, 6, 8, 9, null, 2],
   ])
 })

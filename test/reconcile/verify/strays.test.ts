@@ -123,6 +123,13 @@ it('of entries newer than the last read, only those that are not stored are not 
   const { ended, found } = await verify('webhook_deliveries')
   expect(ended.code, ended.output).toBe(0)
   expect(found).toMatchObject({ source: listed.length + 1, warehouse: MANY + 1, missing: [], different: [] })
+  // One is stored without its record, one is not due.
+  expect(
+    await query(
+      warehouse.url,
+      'select newer::int, payloads_only::int, is_equal from intake_ops.verifications order by run_id desc limit 1',
+    ),
+  ).toEqual([{ newer: 2, payloads_only: 0, is_equal: true }])
   service.records.webhookDeliveries = listed
   await query(warehouse.url, `delete from intake.webhook_deliveries where id = 'd71'`)
 })
@@ -185,8 +192,10 @@ it('a record loaded a moment ago and not listed now is extra: clocks that differ
 
 it('rows of files without any export are removed at once; an export that is not listed waits', async () => {
   const tables = ['export_columns', 'export_rows', 'export_cells']
+  // Of another team.
+  await query(warehouse.url, `insert into intake.export_cells values (2, 'stray 1', 1, 8, 'theirs')`)
   const before = await Promise.all(tables.map(rowsOf))
-  expect(before.map((rows) => rows.length)).toEqual([2, 2, 2])
+  expect(before.map((rows) => rows.length)).toEqual([2, 2, 3])
   service.records.exports.pop()
   await query(
     warehouse.url,

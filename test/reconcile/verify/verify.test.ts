@@ -190,6 +190,17 @@ it('finds exactly the rows that were changed, deleted and added by hand, and rep
     extra: ['no parent', 'nobody'],
     repaired: 9,
   })
+  const [stored] = await scene.query(
+    `select is_equal, missing::int, extra::int, different::int, repaired::int, newer::int, missing_ids, extra_ids,
+       different_ids, source_hash
+     from intake_ops.verifications where stream = 'patients' order by run_id desc limit 1`,
+  )
+  expect(stored).toEqual({
+    ...{ is_equal: false, missing: 2, extra: 2, different: 5, repaired: 9, newer: 0 },
+    ...{ missing_ids: [p1, p2], extra_ids: ['no parent', 'nobody'] },
+    different_ids: repairedStreams.patients!.different,
+    source_hash: repairedStreams.patients!.source_hash,
+  })
   expect([
     repairedStreams.responses!.repaired,
     repairedStreams.forms!.repaired,
@@ -234,6 +245,12 @@ it('finds exactly the records that changed in the source without an event, and r
   // No table of responses has their patient's name, and their updated_at does not change with it.
   const embedding = await scene.query('select from intake.responses where patient_id = $1', [p0])
   expect(found.streams.responses!.payloads_only).toBe(embedding.length)
+  expect(
+    await scene.query(
+      `select payloads_only::int, newer::int from intake_ops.verifications where run_id = $1 and stream = 'responses'`,
+      [found.run_id],
+    ),
+  ).toEqual([{ payloads_only: embedding.length, newer: 0 }])
   const lost = await scene.query<{ id: string }>(
     'select id from intake.responses where patient_id = $1 order by id',
     [p1],
