@@ -153,6 +153,9 @@ describe('failures', () => {
     })
     expect(code).toBe(expected)
     expect(said.join('')).toContain('error: ')
+    expect(said.join('')).toMatch(
+      /code: (\w+), see \u001b\]8;;file:\S+\/docs\/errors\.md#\1\u001b\\docs\/errors\.md#\1/,
+    )
     expect(tooWide(said.join(''))).toEqual([])
   })
 })

@@ -123,3 +123,35 @@ it('an answer that is late is for whoever asks the same next, once, unless somet
   begun[4]!.answer('after it')
   expect([await within('one'), begun.length]).toEqual(['after it', 5])
 })
+
+it('of more than a hundred answers that nobody came for, the oldest is forgotten', async () => {
+  const { ask } = openAnswers({ now: () => 0, sleep: systemClock.sleep })
+  let begun = 0
+  const within = (key: string) =>
+    ask(
+      key,
+      () => {
+        begun += 1
+        return new Promise<string>(() => {})
+      },
+      1,
+    )
+  const keys = Array.from({ length: 101 }, (_, at) => `key ${at}`)
+  await Promise.all(keys.map(within))
+  expect(begun).toBe(101)
+  await Promise.all([within('key 1'), within('key 100')])
+  expect(begun).toBe(101)
+  await within('key 0')
+  expect(begun).toBe(102)
+})
+
+it('who cannot wait gets no value that was read before a change', async () => {
+  const { shared, asked, pass } = startScene()
+  const first = shared.get()
+  asked[0]!.answer('first')
+  await first
+  pass(2_000)
+  const waiting = shared.within(20)
+  shared.forget()
+  expect(await waiting).toBeNull()
+})

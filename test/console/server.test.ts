@@ -357,6 +357,7 @@ describe('access', () => {
       const asset = await console_.reader().get(`/assets/${name}`)
       expect([name, asset.status]).toEqual([name, 200])
       expect(asset.text.length).toBeGreaterThan(100)
+      expect(asset.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
     }
     expect(POLICY).not.toContain('unsafe')
   })

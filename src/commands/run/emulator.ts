@@ -19,7 +19,7 @@ import type { Context } from '../context.ts'
 
 type Surroundings = Pick<Context, 'stdout' | 'stderr'>
 
-interface Flags {
+export interface Flags {
   port: string
   seed: string
   patients?: string
@@ -119,7 +119,7 @@ function announce(emulator: Emulator, flags: Flags, context: Surroundings): void
   context.stdout.write(flags.json ? `${JSON.stringify({ environments })}\n` : announcement(emulator))
 }
 
-function optionsOf(flags: Flags): EmulatorOptions {
+export function optionsOf(flags: Flags): EmulatorOptions {
   const { json: _json, port, patients, responses, pageSize, rateLimit, activity, timeScale, ...texts } = flags
   return {
     ...texts,

@@ -89,7 +89,9 @@ describe('init', () => {
 
   it('run again changes only what differs, shows it without secrets, and keeps the other lines', async () => {
     const file = newFile()
-    writeFileSync(file, '# mine\nLOG_LEVEL=silent\nINTAKE_TIMEZONE=UTC\n', { mode: 0o644 })
+    writeFileSync(file, '# mine\nLOG_LEVEL=silent\nINTAKE_TIMEZONE=UTC\nINTAKE_CONCURRENCY=2\n', {
+      mode: 0o644,
+    })
     expect((await init(['--file', file], scene.env)).code).toBe(0)
     const first = readFileSync(file, 'utf8')
     const again = await init(['--file', file], {})
@@ -102,11 +104,14 @@ describe('init', () => {
       /\nnext:\n {2}export INTAKE_ENV_FILE=\S+settings-\d+\.env\n {2}intake-sync backfill\n/,
     )
     expect(readFileSync(file, 'utf8')).toBe(first)
-    const other = await init(['--file', file, '--timezone', 'Europe/Berlin', '--rate-limit', '20/s'], {})
-    expect(other.stdout).toContain('  ~ INTAKE_TIMEZONE=UTC → Europe/Berlin\n  + INTAKE_RATE_LIMIT=20/s\n')
-    expect(readFileSync(file, 'utf8')).toBe(
-      `${first.replace('INTAKE_TIMEZONE=UTC', 'INTAKE_TIMEZONE=Europe/Berlin')}INTAKE_RATE_LIMIT=20/s\n`,
+    // The environment counts more than the file, a flag more than both.
+    const env = { INTAKE_TIMEZONE: 'Europe/Paris', INTAKE_CONCURRENCY: '3' }
+    const other = await init(['--file', file, '--timezone', 'Europe/Berlin', '--rate-limit', '20/s'], env)
+    expect(other.stdout).toContain(
+      '  ~ INTAKE_TIMEZONE=UTC → Europe/Berlin\n  ~ INTAKE_CONCURRENCY=2 → 3\n  + INTAKE_RATE_LIMIT=20/s\n',
     )
+    const changed = first.replace('=UTC', '=Europe/Berlin').replace('CONCURRENCY=2', 'CONCURRENCY=3')
+    expect(readFileSync(file, 'utf8')).toBe(`${changed}INTAKE_RATE_LIMIT=20/s\n`)
     expect(first.startsWith('# mine\n')).toBe(true)
     expect(statSync(file).mode & 0o777).toBe(0o600)
   })

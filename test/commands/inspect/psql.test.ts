@@ -70,6 +70,40 @@ describe('without psql', () => {
     })
   })
 
+  it('as JSON, numbers that it represents exactly, booleans and JSON are themselves; the rest is text of Postgres', async () => {
+    const sql = `select true, 1::int2, 2::int4, 3::oid, 9007199254740993::int8, 1.5::float4, 2.5::float8, 1.10::numeric,
+      '{"a": 1}'::json, '[1]'::jsonb, timestamptz '2026-01-05 00:00Z', array[1], null`
+    const { stdout } = await own(['--json', '-c', sql])
+    expect(JSON.parse(stdout).results[0].rows).toEqual([
+      [
+        true,
+        1,
+        2,
+        3,
+        '9007199254740993',
+        1.5,
+        2.5,
+        '1.10',
+        { a: 1 },
+        [1],
+        '2026-01-05 00:00:00+00',
+        '{1}',
+        null,
+      ],
+    ])
+    const text = await own([
+      '-c',
+      'select true as yes, null as no',
+      '-c',
+      'set work_mem = 100',
+      '-c',
+      'select',
+    ])
+    expect(text.stdout).toBe('yes  no\nt\n(1 row)\n\nSET\nSELECT 1\n')
+    const copied = await own(['-c', 'copy (select 1) to stdout'])
+    expect(copied.code).not.toBe(0)
+  })
+
   it('a reader is refused what the role may not read, in the words of Postgres: exit code 1', async () => {
     const { code, stdout, stderr } = await own([
       '--as',

@@ -93,7 +93,7 @@ describe('a successful upload', () => {
 
   it('--json prints the final document and nothing else', async () => {
     later = [[halfway], [done]]
-    const run = await upload('--json')
+    const run = await upload('--json', '--timeout', '40d')
     expect(JSON.parse(run.stdout)).toEqual({
       upload_id: 'up-1',
       status: 'completed',

@@ -201,4 +201,10 @@ test('a receipt never overwrites a file, and a command that cannot write one doe
   const unknown = await run('erase', 'patient', 'nobody', '--yes', '--receipt', file('unknown'))
   expect([unknown.code, existsSync(file('unknown'))]).toEqual([1, false])
   expect((await run('receipt', 'check', file('unknown'))).code).toBe(2)
+  // Without a hash of the id, nobody can tell whose erasure it was.
+  const words = ['erase', 'patient', next!.id, '--yes', '--forget', '--receipt', file('forgotten')]
+  expect((await run(...words)).code).toBe(0)
+  expect(receiptIn('forgotten')).toMatchObject({ hash_kept: false, patient_hash: null })
+  expect((await run('receipt', 'check', file('forgotten'))).code).toBe(0)
+  expect((await run('receipt', 'check', file('forgotten'), '--patient', next!.id)).code).toBe(1)
 })

@@ -2,7 +2,7 @@
 
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
-import { expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { runProgram } from '../../../src/commands/program.ts'
 import { adminOf } from '../../../src/commands/run/console.ts'
 import {
@@ -14,6 +14,7 @@ import {
 } from '../../../src/commands/run/serve.ts'
 import { readConfig } from '../../../src/config/config.ts'
 import { openWarehouse } from '../../e2e/support/scene.ts'
+import { ANYWHERE } from '../../e2e/support/serving.ts'
 import { configOf } from '../../e2e/support/teams.ts'
 
 const ALL: Options = { ingest: true, drain: true, schedule: true, work: true }
@@ -21,6 +22,13 @@ const access = (name: string) => ({ name, baseUrl: 'http://127.0.0.1:1', apiKey:
 const only = { name: 'south', webhookSecrets: ['x'] }
 const config = (env: object = {}, ...teams: object[]) =>
   readConfig({ ...configOf(teams.length === 0 ? [access('north')] : (teams as never)), ...env })
+
+let warehouse: Awaited<ReturnType<typeof openWarehouse>>
+
+beforeAll(async () => {
+  warehouse = await openWarehouse()
+})
+afterAll(() => warehouse?.drop())
 
 it('the schedule is that of the option, else of the settings; off and --no-schedule turn it off', () => {
   const own = config({ INTAKE_CRON: '1 2 * * *' })
@@ -108,7 +116,6 @@ it.each([
 })
 
 it('a worker of some teams takes another port where its own is in use, and ends with 0', async () => {
-  await using warehouse = await openWarehouse()
   const taken = createServer()
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
   const { port } = taken.address() as AddressInfo
@@ -132,4 +139,35 @@ it('a worker of some teams takes another port where its own is in use, and ends 
   expect(JSON.parse(said.out).admin).not.toContain(`:${port}`)
   expect(said.err).toContain('health and metrics are on another port')
   expect(said.err).toContain('stopping: current batches will finish')
+})
+
+it('parts that are turned off do not run, and the others do', async () => {
+  const answers: Record<string, number> = {}
+  const serve = async (...words: string[]) => {
+    const stop = new AbortController()
+    const asked: Promise<void>[] = []
+    const stdout = {
+      write: (text: string | Uint8Array) => {
+        const { admin, webhooks } = JSON.parse(String(text)) as { admin: string; webhooks: string | null }
+        const ask = async () => {
+          for (const part of ['drain', 'schedule', 'work'])
+            answers[part] = (await fetch(`${admin}/readyz?part=${part}`)).status
+          answers.ingest =
+            webhooks === null ? 0 : (await fetch(webhooks, { method: 'POST', body: '{}' })).status
+          stop.abort('SIGTERM')
+        }
+        asked.push(ask())
+      },
+    }
+    const code = await runProgram(['serve', '--json', ...words], {
+      env: { ...configOf([access('north')]), ...ANYWHERE, DATABASE_URL: warehouse.url },
+      ...{ stdout, stderr: { write: () => true }, signal: stop.signal, version: '' },
+    })
+    await Promise.all(asked)
+    return code
+  }
+  expect(await serve('--no-ingest', '--no-drain', '--no-work', '--no-schedule')).toBe(0)
+  expect(answers).toEqual({ drain: 503, schedule: 503, work: 503, ingest: 0 })
+  expect(await serve('--no-work')).toBe(0)
+  expect(answers).toEqual({ drain: 200, schedule: 200, work: 503, ingest: 400 })
 })

@@ -1,0 +1,63 @@
+/** What `init` learns of a service that does not count, cannot list everything, or permits few requests. */
+import { expect, it } from 'vitest'
+import { firstFailure, probed } from '../../../src/commands/init/probe.ts'
+import { readConfig } from '../../../src/config/config.ts'
+import { json, startService } from '../../api/support/service.ts'
+import { configOf } from '../../e2e/support/teams.ts'
+
+const context = {
+  ...{ env: {}, stdout: { write: () => true }, stderr: { write: () => true } },
+  ...{ signal: new AbortController().signal, version: '1' },
+}
+const patients = [1, 2].map((n) => ({ id: `p${n}`, first_name: 'A', last_name: 'B' }))
+
+it('a stream without a count is a lower bound unless it is one page; one that cannot be listed is no failure', async () => {
+  await using service = await startService((request, response) => {
+    const [path] = request.url.split('?')
+    if (path === '/v2/patients') return json(response, { results: patients, next: `${path}?page=2` })
+    if (path === '/v2/forms') return json(response, { detail: 'canary' }, 403)
+    if (path === '/v2/packets') return json(response, { other: true })
+    if (path === '/v2/documents')
+      return json(response, { count: 5, results: [{ id: 'd' }, { id: 'e' }], next: `${path}?page=2` })
+    return json(response, [])
+  })
+  const team = { name: 'north', baseUrl: service.url, apiKey: 'k', apiSecret: 's', rateLimit: '1000/s' }
+  const [probe] = await probed(context, readConfig(configOf([team])))
+  const of = (stream: string) => probe!.streams.find((each) => each.stream === stream)
+  expect(of('patients')).toMatchObject({ count: null, page: 2, error: null })
+  expect(of('forms')).toMatchObject({ count: null, page: 0, error: expect.stringContaining('403') })
+  expect(of('forms')!.error).not.toContain('canary')
+  expect(of('packets')).toMatchObject({ error: 'the answer contains no list' })
+  expect(of('documents')).toMatchObject({ count: 5, page: 2, by_id: true, error: null })
+  expect(of('messages')).toEqual({ stream: 'messages', count: 0, page: 0, by_id: false, error: null })
+  expect(probe).toMatchObject({
+    team: 'north',
+    base_url: service.url,
+    is_lower_bound: true,
+    permitted_rate: 1_000,
+  })
+  // One request of each stream at least; three pages of documents, and each of the five by itself.
+  expect(probe!.requests).toBe(probe!.streams.length + 2 + 5)
+})
+
+it('of several teams the first that is refused is named', async () => {
+  await using service = await startService((request, response) => {
+    response.setHeader('date', new Date().toUTCString())
+    if (request.headers['x-api-key'] === 'right') json(response, { count: 0, results: [] })
+    else json(response, {}, 403)
+  })
+  const teams = ['north', 'south'].map((name) => ({
+    name,
+    baseUrl: service.url,
+    apiSecret: 's',
+    apiKey: 'right',
+  }))
+  const wrong = teams.map((team) => ({ ...team, apiKey: team.name === 'south' ? 'wrong' : 'right' }))
+  expect(await firstFailure(context, readConfig(configOf(teams)))).toBeNull()
+  expect(await firstFailure(context, readConfig(configOf(wrong)))).toMatchObject({
+    name: 'credentials of south',
+    status: 'failed',
+  })
+  const one = [{ ...wrong[1]! }]
+  expect(await firstFailure(context, readConfig(configOf(one)))).toMatchObject({ name: 'credentials' })
+})
