@@ -85,6 +85,19 @@ describe('wait', () => {
     expect(await wait(['patients', 'r2', '--since', T])).toMatchObject({ code: 1, reached: false })
   })
 
+  it('as text it says as of when and by what, or fails with the time that was not reached', async () => {
+    await store('responses', 'r1', T)
+    const text = (...words: string[]) =>
+      runCommand(['wait', 'responses', 'r1', '--timeout', '0', ...words], { DATABASE_URL: warehouse.url })
+    const reached = await text('--since', T)
+    expect([reached.code, reached.stdout]).toEqual([
+      0,
+      expect.stringMatching(/^as of 2026-01-05T02:00:00\S*, by a record\n$/),
+    ])
+    const late = await text('--since', LATER)
+    expect([late.code, late.stdout, late.stderr]).toEqual([1, '', expect.stringMatching(/^error: /)])
+  })
+
   it('ends soon after the state was stored, and not before', async () => {
     await store('responses', 'r1', '2025-12-31T00:00:00Z')
     const waiting = wait(['responses', 'r1', '--since', T], '60')

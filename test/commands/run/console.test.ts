@@ -12,6 +12,15 @@ beforeAll(async () => {
 })
 afterAll(() => warehouse?.drop())
 
+/** The page of health for who logs in with the link. */
+async function pageOf(link: string): Promise<{ page: string }> {
+  const { origin, searchParams } = new URL(link)
+  const body = new URLSearchParams({ link: searchParams.get('link')! })
+  const entered = await fetch(`${origin}/login`, { method: 'POST', redirect: 'manual', body })
+  const cookie = entered.headers.get('set-cookie')!.split(';')[0]!
+  return { page: await (await fetch(`${origin}/health`, { headers: { cookie } })).text() }
+}
+
 it('prints an address and a link that logs in, and ends with 0 on SIGTERM', async () => {
   const running = startCli(['console', '--port', '0'], { DATABASE_URL: warehouse.url })
   await running.said('log in, once: ')
@@ -19,14 +28,8 @@ it('prints an address and a link that logs in, and ends with 0 on SIGTERM', asyn
   const [, url] = /console at (http:\/\/127\.0\.0\.1:\d+)\n/.exec(running.output())!
   const [, link] = /log in, once: (\S+)\n/.exec(running.output())!
   expect(link!.startsWith(`${url}/login?link=`)).toBe(true)
-  const entered = await fetch(`${url}/login`, {
-    method: 'POST',
-    redirect: 'manual',
-    body: new URLSearchParams({ link: new URL(link!).searchParams.get('link')! }),
-  })
-  const cookie = entered.headers.get('set-cookie')!.split(';')[0]!
-  const health = await fetch(`${url}/health`, { headers: { cookie } })
-  const text = await health.text()
+  const { page: text } = await pageOf(link!)
+  expect(text).toMatch(/<span>\S+, operator<\/span>/)
   expect(text).toContain('INTAKE_CONSOLE_PORT')
   expect(text).not.toContain(new URL(warehouse.url).password || 'no server of these tests has this password')
   running.process.kill('SIGTERM')
@@ -36,12 +39,18 @@ it('prints an address and a link that logs in, and ends with 0 on SIGTERM', asyn
 })
 
 it('serve --console serves it too, and prints where', async () => {
-  const env = { ...ANYWHERE, DATABASE_URL: warehouse.url, INTAKE_CONSOLE_PORT: '0' }
+  const env = {
+    ...ANYWHERE,
+    DATABASE_URL: warehouse.url,
+    INTAKE_CONSOLE_PORT: '0',
+    INTAKE_CONSOLE_VALUES: '1',
+  }
   const running = startCli(['serve', '--console', '--json', '--no-schedule'], env)
   await running.said('\n}\n')
   const document = JSON.parse(running.output()) as { console: string; console_link: string }
   expect(document.console_link.startsWith(`${document.console}/login?link=`)).toBe(true)
   expect((await fetch(document.console_link)).status).toBe(200)
+  expect((await pageOf(document.console_link)).page).toMatch(/<span>\S+, steward<\/span>/)
   running.process.kill('SIGTERM')
   expect((await running.ended).code).toBe(0)
 })

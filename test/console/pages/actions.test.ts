@@ -157,8 +157,14 @@ it('a verification finds a tampered row, shows its id and columns, and repairs i
   expect(differences).toMatch(/: city<\/li>/)
   expect(differences).not.toContain('canary-town')
 
-  expect((await operator.post('/verify', { team: 'default', repair: 'yes' })).status).toBe(303)
-  expect(await ended()).toContain('differences were repaired')
+  // A team whose service is away, and that nobody asked for.
+  const [team] = readConfig(scene.env).teams
+  await using console_ = await startConsole(scene.url, {
+    teams: [team!, { ...team!, name: 'away', baseUrl: 'http://127.0.0.1:1' }],
+  })
+  const another = await console_.enter('operator')
+  expect((await another.post('/verify', { team: 'default', repair: 'yes' })).status).toBe(303)
+  expect(await whole(another, '/verify')).toContain('differences were repaired')
   expect((await scene.query('select from intake.patients where city = $1', ['canary-town'])).length).toBe(0)
   expect((await operator.post('/verify', { team: '*' })).status).toBe(303)
   expect(await ended()).toMatch(/notice good" role="status">equal/)
