@@ -244,5 +244,11 @@ describe('the next step', () => {
     // Why a living service differs again, and messages longest.
     expect(stdout).toMatch(/until its event arrives. Messages .* differ until the next backfill\.\n/)
     expect((await verify('--repair')).stdout).not.toContain('next:')
+    // Who looks on sees how far a verification is.
+    const progress = await own.query(
+      `select count(*)::int as runs from intake_ops.run_progress join intake_ops.runs using (run_id)
+       where kind = 'verify' and phase = 'ended' and stream = 'patients'`,
+    )
+    expect(progress).toEqual([{ runs: 3 }])
   })
 })

@@ -108,7 +108,7 @@ async function remove(
 }
 
 /** A configuration that names no team has the team `default`, which does not count as configured. */
-function isConfigured({ namesTeams, ingestTeams }: Config, name: string): boolean {
+export function isConfigured({ namesTeams, ingestTeams }: Config, name: string): boolean {
   return namesTeams && ingestTeams.some((team) => team.name === name)
 }
 

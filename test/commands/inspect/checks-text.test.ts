@@ -1,7 +1,13 @@
 /** Checks as text: one line each, with what to do, and their number at the end. */
-import { expect, it } from 'vitest'
-import { checksText } from '../../../src/commands/inspect/doctor.ts'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, expect, it } from 'vitest'
+import { allChecks, checksText } from '../../../src/commands/inspect/doctor.ts'
 import type { Check } from '../../../src/operate/doctor/check.ts'
+import { makeFolder, removeFolder } from '../../support/folders.ts'
+
+const folder = makeFolder('checks-')
+afterAll(() => removeFolder(folder))
 
 const output = { write: () => true }
 const context = {
@@ -28,4 +34,17 @@ it('each check is a line, its hint below it, and the sums at the end', () => {
     ].join('\n'),
   )
   expect(checksText(context, checks.slice(0, 1))).toContain('\n1 ok, 0 warnings, 0 failed\n')
+})
+
+it('an embedded warehouse that cannot be opened is one failed check, and the others are made', async () => {
+  const file = join(folder, 'a-file')
+  writeFileSync(file, '')
+  const names = (await allChecks({ ...context, env: { INTAKE_DATA_DIR: file } })).map(
+    ({ name, status }) => `${name}: ${status}`,
+  )
+  expect(names.filter((each) => each.startsWith('database'))).toEqual(['database: failed'])
+  expect(names.length).toBeGreaterThan(4)
+  const none = await allChecks({ ...context, env: { INTAKE_DATA_DIR: join(folder, 'nothing') } })
+  expect(none.filter(({ name }) => name === 'database')).toHaveLength(1)
+  expect(existsSync(join(folder, 'nothing'))).toBe(false)
 })

@@ -39,14 +39,13 @@ const own = (words: readonly string[], url = warehouse.url) =>
   runCommand(['psql', ...words], { DATABASE_URL: url, PATH: NOWHERE })
 
 /** Without psql, in this process, with a standard input of its own. */
-function command(input: PassThrough & { readonly isTTY: boolean }) {
+function command(input: PassThrough & { readonly isTTY: boolean }, signal = new AbortController().signal) {
   const said = { stdout: '', stderr: '' }
   const context: Context = {
     env: { DATABASE_URL: warehouse.url, PATH: NOWHERE },
     stdout: { write: (text) => (said.stdout += String(text)) },
     stderr: { write: (text) => (said.stderr += String(text)) },
-    signal: new AbortController().signal,
-    version: '0.0.0',
+    ...{ signal, version: '0.0.0' },
   }
   const ended = psqlCommand(context, () => input).parseAsync([], { from: 'user' })
   return { said, ended }
@@ -135,6 +134,13 @@ describe('without psql', () => {
     const login = await makeLogin(warehouse.url, 'intake_clinical')
     const refused = await own(['--as', 'analyst', '--json', '-c', WHO], login.url)
     expect([refused.code, JSON.parse(refused.stdout).error.code]).toEqual([1, 'role_refused'])
+    // With a second role, a login takes the one that was asked for, and has no rights of the other.
+    const both = await makeLogin(warehouse.url, 'intake_analyst')
+    await query(warehouse.url, `grant intake_clinical to ${both.name}`)
+    const asAnalyst = ['--as', 'analyst', '--json', '-c']
+    const { stdout } = await own([...asAnalyst, 'select current_user'], both.url)
+    expect(JSON.parse(stdout).results[0].rows).toEqual([['intake_analyst']])
+    expect((await own([...asAnalyst, 'select from intake.patients'], both.url)).code).toBe(1)
     const taken = await own(['--as', 'clinical', '-c', 'select current_user'], login.url)
     expect(taken.stdout).toBe(`current_user\n${login.name}\n(1 row)\n\n`)
   })
@@ -174,6 +180,19 @@ describe('without psql', () => {
     expect(said.stdout).toBe('seven\n7\n(1 row)\n\n')
     expect(said.stderr).toContain('psql is not installed')
     expect(said.stderr).toContain('error: column "nothing" does not exist\n')
+  })
+
+  it('what was typed halfway is not run when a signal ends the command', async () => {
+    const keyboard = Object.assign(new PassThrough(), { isTTY: true })
+    const stop = new AbortController()
+    const { said, ended } = command(keyboard, stop.signal)
+    keyboard.write('create table intake.halfway ();\ncreate table intake.never ()\n')
+    await expect.poll(() => said.stdout).toContain('CREATE')
+    stop.abort('SIGINT')
+    await expect(ended).rejects.toBe('SIGINT')
+    const made = `select tablename as name from pg_tables where tablename in ('halfway', 'never')`
+    expect(await query(warehouse.url, made)).toEqual([{ name: 'halfway' }])
+    await query(warehouse.url, 'drop table intake.halfway')
   })
 
   it('arguments of psql need psql, and --json needs SQL of its own: exit code 2', async () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { textOf as tierText } from '../../../src/commands/analysts/privacy.ts'
 import * as erasing from '../../../src/commands/manage/erase.ts'
 import { planText, statusText } from '../../../src/commands/manage/migrate.ts'
-import { textOf as removedText } from '../../../src/commands/manage/teams.ts'
+import { isConfigured, textOf as removedText } from '../../../src/commands/manage/teams.ts'
 import type { Erased } from '../../../src/operate/erase/erase.ts'
 
 const output = { write: () => true }
@@ -100,6 +100,14 @@ it('the removal of a team says how long its events stay, or how many rows are go
   expect(text('deleted')).toContain(
     'removed: north; 40 rows of 2 tables were deleted, including 3 pending event(s)\nBackups',
   )
+})
+
+it('a team counts as configured where the configuration names it; the team of an unnamed one does not', () => {
+  const config = (namesTeams: boolean) =>
+    ({ namesTeams, ingestTeams: [{ name: 'a' }, { name: 'default' }] }) as never
+  expect(isConfigured(config(true), 'default')).toBe(true)
+  expect(isConfigured(config(true), 'b')).toBe(false)
+  expect(isConfigured(config(false), 'default')).toBe(false)
 })
 
 describe('migrations', () => {
