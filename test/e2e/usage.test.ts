@@ -118,6 +118,14 @@ describe('wrong usage exits with 2, names the mistake, sends no request and prin
     expect(error.message).toBe(`${words[0]} needs a command: ${names}`)
   })
 
+  it('a command that a group does not have is named', async () => {
+    const run = await runCommand(['webhooks', 'bogus', '--json'], scene.env)
+    expect([run.code, JSON.parse(run.stdout).error.message]).toEqual([
+      2,
+      expect.stringContaining("unknown command 'bogus'"),
+    ])
+  })
+
   it('is the exit code of the process', async () => {
     for (const words of [['backfill', '--bogus'], ['backfil']]) {
       expect(await runCli(words, scene.env)).toMatchObject({ code: 2, signal: null, stdout: '' })
