@@ -215,8 +215,10 @@ describe('a stream of a run', () => {
   })
 
   test('is taken from a run that workers continue, which keeps its other streams', async () => {
-    const run = await plan(['north forms', 'north packets', 'south forms'])
+    const other = await plan(['south packets'])
     const { claim } = await work('aaaaaaa1')
+    await claim(1)
+    const run = await plan(['north forms', 'north packets', 'south forms'])
     await claim(1, ['north'])
     expect(await freeAbandoned(session, place(run), false)).toBe(false)
     expect(await freeAbandoned(session, place(run), true)).toBe(true)
@@ -224,7 +226,8 @@ describe('a stream of a run', () => {
       'north forms canceled another run reads it',
       ...['north packets pending', 'south forms pending', 'end pending'],
     ])
-    expect(await runs()).toMatchObject([{ status: 'running' }])
+    expect(await states(other)).toEqual(['south packets claimed', 'end pending'])
+    expect(await runs()).toMatchObject([{ status: 'running' }, { status: 'running' }])
     expect(await reports()).toMatchObject([{ team_id: north, stream: 'forms', status: 'interrupted' }])
   })
 
@@ -348,16 +351,15 @@ test('a worker that is committing a batch keeps its slice until then, and loses 
   expect(await cancelSlices(session.db, run, sql`true`, 'why')).toBe(true)
   expect(await states(run)).toEqual(['north forms canceled why', 'end pending'])
   await expect(assertOwned(own.db, claimed.taken)).rejects.toMatchObject({ code: 'slice_lost' })
+  expect(await rowsOf(session, 'select from intake_ops.slices where takeovers > 0')).toEqual([])
 })
 
 test('a process that stops settles what it does not execute itself; without a name it ends the run', async () => {
-  const [other, run] = [
-    await plan(['north packets']),
-    await plan(['north forms', 'south forms', 'south packets']),
-  ]
+  const other = await plan(['north packets'])
   const mine = await work('aaaaaaa1')
   const theirs = await work('aaaaaaa2')
-  await rowsOf(session, `update intake_ops.slices set state = 'done' where run_id = $1`, [other])
+  await theirs.claim(1)
+  const run = await plan(['north forms', 'south forms', 'south packets'])
   await mine.claim(1, ['north'])
   await theirs.claim(1, ['south'])
   await stopRun(session.db, run, mine.owner)
@@ -368,6 +370,7 @@ test('a process that stops settles what it does not execute itself; without a na
     `south packets canceled ${note}`,
     'end pending',
   ])
+  expect(await states(other)).toEqual(['north packets claimed', 'end pending'])
   expect((await runs())[1]).toMatchObject({ status: 'running' })
   await stopRun(session.db, run, null)
   expect(await states(run)).toEqual([
