@@ -14,7 +14,7 @@ import { patients } from '../../src/streams/patients.ts'
 import { responses } from '../../src/streams/responses.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
-import { at, recordEnvelope } from '../support/envelopes.ts'
+import { at, recordEnvelope, tombstoneEnvelope } from '../support/envelopes.ts'
 import { ask } from '../support/sessions.ts'
 
 const READS: BatchSource = { kind: 'pages', requestedAt: '2026-01-01T00:00:00Z' }
@@ -100,6 +100,16 @@ describe('an erasure during loads', () => {
     const result = await write(patients, lines, from)
     await loader.client.query('commit')
     expect(result).toMatchObject({ changed: 2, deleted: 0, erased: 1 })
+    const gone = ['p-2', 'p-4'].map((id) =>
+      tombstoneEnvelope(id, { teamId: 1, stream: 'patients', observedAt: at(2) }),
+    )
+    await loader.client.query('begin')
+    expect(await write(patients, linesOf(patients, gone))).toMatchObject({
+      changed: 0,
+      deleted: 1,
+      erased: 1,
+    })
+    await loader.client.query('rollback')
     expect(await skipped()).toEqual([{ skipped: 1, at: expect.any(Date) }])
     expect(await idsOf('patients')).toEqual(['p-1', 'p-3'])
     const { rows } = await eraser.client.query('select id from intake.patients order by 1')
@@ -251,6 +261,10 @@ describe('an erasure in files', () => {
     async (_, bytes, isJson) => {
       const kept = await piecesOf(bytes, isJson, 'p-2')
       expect(kept.includes('p-2') || kept.includes('Bo')).toBe(false)
+      // The header is no row, whatever the id of a patient is.
+      expect(linesIn(await piecesOf(bytes, isJson, 'Client ID'), isJson, null)).toEqual(
+        linesIn(bytes, isJson, null),
+      )
       expect(linesIn(kept, isJson, null)).toEqual(linesIn(bytes, isJson, 'p-2'))
       expect(linesIn(kept, isJson, null)[0]).toMatch(/\t1\tp-1\t[\s\S]*\t5\tp-3\t/)
       // Again for another patient: nothing of the first returns.

@@ -6,12 +6,13 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { countWaiting, resolveUnmet } from '../../src/load/dead-letters.ts'
+import { hashesOf, noteErased } from '../../src/load/erasures.ts'
 import { type DeadLetter, readRecord } from '../../src/normalize/read-record.ts'
 import { documents } from '../../src/streams/documents.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
-import { at, recordEnvelope } from '../support/envelopes.ts'
+import { at, recordEnvelope, tombstoneEnvelope } from '../support/envelopes.ts'
 import { loadEnvelopes, rowsOf, takeWhole } from './loading.ts'
 
 const CANARY = 'canary-7f3a'
@@ -136,6 +137,33 @@ test('several rejected records become a dead letter each, and a batch with no ot
   expect(await load(bad, 'merge')).toMatchObject({ changed: 0, deadLetters: 3 })
   expect((await deadLetters()).map((deadLetter) => deadLetter.seen)).toEqual(['2', '2', '2'])
   expect(await loadedIds()).toEqual(['a', 'b'])
+})
+
+test('the figures of a batch that was split are those of the whole, and so are its conflicts', async () => {
+  const whole = async (more: readonly Envelope[], place: number) => {
+    teamId += 1
+    await noteErased(session.db, await hashesOf(session.db, teamId), 'gone', [
+      ...['erased 0', 'erased 1'].map((id) => ({ stream: 'patients', id })),
+    ])
+    const parts = [0, 1].map((part) => [
+      person(`erased ${part}`),
+      tombstoneEnvelope(`deleted ${part}`, made()),
+      recordEnvelope({ id: `odd ${part}`, date_birth: 'never' }, made()),
+      person(`older ${part}`),
+    ])
+    const newer = (part: number) =>
+      recordEnvelope({ id: `older ${part}`, first_name: 'New' }, { ...made(), observedAt: at(9) })
+    await load([newer(0), newer(1)], 'merge')
+    return await load([...parts[0]!, ...more.slice(0, place), ...parts[1]!, ...more.slice(place)], 'merge')
+  }
+  const plain = await whole([], 0)
+  expect(plain).toMatchObject({ changed: 2, deleted: 2, erased: 2, problems: 2, deadLetters: 0 })
+  expect([...plain.conflicts].sort()).toEqual(['older 0', 'older 1'])
+  const split = await whole([REFUSED[1]![2]('bad')], 1)
+  expect({ ...split, conflicts: [...split.conflicts].sort() }).toEqual({
+    ...plain,
+    ...{ deadLetters: 1, conflicts: ['older 0', 'older 1'] },
+  })
 })
 
 const keyless = (body: unknown): DeadLetter => {

@@ -1,7 +1,7 @@
 /** Signature secrets: configured and stored ones, used at once, dropped when retired, and never shown. */
 import { randomBytes } from 'node:crypto'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { openSecretSources, type SecretSource } from '../../../src/ingest/http/secrets.ts'
 import { type BoundedQueries, openBoundedQueries } from '../../../src/warehouse/bounded-queries.ts'
@@ -152,8 +152,11 @@ describe('the secrets of a team', () => {
     const source = bench.source()
     await source.refresh()
     await bench.retire('a')
+    const looks = vi.spyOn(bench.bounded, 'run')
+    bench.clock.pass(60)
     expect(source.current()).toEqual(['configured', 'stored'])
-    bench.clock.pass(61)
+    expect(looks).not.toHaveBeenCalled()
+    bench.clock.pass(1)
     source.current()
     await expect.poll(() => source.current()).toEqual(['configured'])
   })

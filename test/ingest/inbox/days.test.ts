@@ -156,12 +156,13 @@ describe('an expired day', () => {
     await using database = await createTestDatabase()
     const { url } = database
     const now = new Date()
+    await keepInboxDays(url, { days: 30, now })
     await query(url, 'select intake_raw.add_inbox_day($1, 0)', [dayOf(now, -60)])
     const reader = new pg.Client({ connectionString: url, application_name: 'tests' })
     const gone = new Promise((resolve) => reader.on('error', () => {}).once('end', resolve))
     await reader.connect()
     await reader.query(
-      `set idle_in_transaction_session_timeout = '400ms'; begin; select * from intake_raw.inbox`,
+      `set idle_in_transaction_session_timeout = '500ms'; begin; select * from intake_raw.inbox`,
     )
     expect(await keepInboxDays(url, { days: 30, now })).toMatchObject({ dropped: 1 })
     await gone

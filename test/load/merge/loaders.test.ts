@@ -92,9 +92,10 @@ test.each(['straight', 'merge'] as const)(
   'a table that stays locked is reported as locked, and once it is free the same batch loads (%s)',
   async (mode) => {
     const retries: [string, number][] = []
+    const pauses: number[] = []
     await using loaders = openLoaders({
       url: database.url,
-      clock: pausing(async () => {}),
+      clock: { now: systemClock.now, sleep: async (milliseconds) => void pauses.push(milliseconds) },
       lockTimeoutMs: 60,
       onRetry: (code, attempt) => retries.push([code, attempt]),
     })
@@ -110,6 +111,7 @@ test.each(['straight', 'merge'] as const)(
       ['table_locked', 1],
       ['table_locked', 2],
     ])
+    expect(pauses).toEqual([500, 1_000])
     await stranger.client.query('commit')
     expect(await dumpStream(stranger, patients, teamId)).toEqual([])
     expect(await load(loaders, ['Ann', 'Bo'], mode)).toMatchObject({ changed: 2 })

@@ -282,6 +282,10 @@ describe('records of other teams and streams', () => {
       { name: 'x' },
       { name: 'x' },
     ])
+    // So do deletions, which are counted only where they win.
+    const gone = [1, 2].map((team) => person('a', { seen: 10, gone: true }, team))
+    expect(await committed(one, patients, gone, EVENTS)).toMatchObject({ changed: 0, deleted: 1 })
+    expect(await dumpStream(one, patients, 1)).toEqual(before)
   })
 
   test('several merges in one transaction count only their own records', async () => {
