@@ -155,6 +155,7 @@ describe('the secrets of a team', () => {
     const looks = vi.spyOn(bench.bounded, 'run')
     bench.clock.pass(60)
     expect(source.current()).toEqual(['configured', 'stored'])
+    await setImmediate()
     expect(looks).not.toHaveBeenCalled()
     bench.clock.pass(1)
     source.current()
