@@ -36,8 +36,9 @@ describe('the handle of a test', () => {
     const before = Date.now()
     const made = control.createPatient({ first_name: 'New', last_name: 'One' })
     expect((await caller.get(`/v2/patients/${made.id}`)).body).toEqual(made)
-    control.updatePatient(made.id, { city: 'Ulm' })
-    expect((await caller.get(`/v2/patients/${made.id}`)).body.city).toBe('Ulm')
+    const changed = control.updatePatient(made.id, { city: 'Ulm' })
+    expect((await caller.get(`/v2/patients/${made.id}`)).body).toEqual({ ...changed, city: 'Ulm' })
+    expect(changed.updated_at > made.updated_at).toBe(true)
     control.deletePatient(made.id)
     expect((await caller.get(`/v2/patients/${made.id}`)).status).toBe(404)
     const form = control.addForm({
@@ -51,6 +52,27 @@ describe('the handle of a test', () => {
     expect(Date.parse(body.updated_at)).toBeGreaterThanOrEqual(before - 1000)
     control.deleteForm(form.id)
     expect((await caller.get(`/v2/forms/${form.id}`)).status).toBe(404)
+  })
+
+  it('refuses what there is not', async () => {
+    await using emulator = await startEmulator({ port: 0, patients: 1 })
+    const { control } = emulator
+    const form = control.addForm({ name: 'Extra' })
+    for (const refused of [
+      () => control.updatePatient('nobody', {}),
+      () => control.deletePatient('nobody'),
+      () => control.renameForm('none', 'x'),
+      () => control.renameQuestion(form.id, 'none', 'x'),
+      () => control.deleteForm('none'),
+      () => control.failNext('/v2/forms', ''),
+      () => control.setFaults('nonsense'),
+      () => control.advance(-1),
+    ])
+      expect(refused).toThrow(RangeError)
+    const post = (body: unknown) => callerOf(emulator).send('POST', '/_control/faults', body, {})
+    for (const body of ['{', '{}', '7', 'null', { faults: 7 }]) expect((await post(body)).status).toBe(400)
+    expect((await post('"slow=0.5"')).body).toEqual({ faults: ['slow=0.5'] })
+    expect(control.faults()).toMatchObject([{ name: 'slow' }])
   })
 
   it('shows a renamed form under its new name in every packet that holds it', async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { readStamp, ServiceClock, stamp, Timeline, wallClock } from '../../src/emulator/clock.ts'
+import { isStampable, readStamp, ServiceClock, stamp, Timeline, wallClock } from '../../src/emulator/clock.ts'
 
 let clock: ServiceClock
 let timeline: Timeline
@@ -42,6 +42,21 @@ it('runs due tasks when the time is advanced, and tasks that these schedule', as
   expect(ran).toEqual(['hour', 'at once'])
 })
 
+it('counts time without the error of the clock, and adds up what it is advanced by', async () => {
+  clock.skew = 3_600_000_000
+  timeline.after(60_000, run('a minute'))
+  await vi.advanceTimersByTimeAsync(1010)
+  expect(ran).toEqual(['a minute'])
+  timeline.after(3_600_000, run('an hour'))
+  await vi.advanceTimersByTimeAsync(1)
+  for (const expected of [[], [], ['an hour']]) {
+    expect(ran.slice(1)).toEqual([])
+    clock.advance(1_200_000_000)
+    await vi.advanceTimersByTimeAsync(5)
+    expect(ran.slice(1)).toEqual(expected)
+  }
+})
+
 it('runs no cancelled task, and nothing after it is closed', async () => {
   const takeBack = timeline.after(60_000, run('taken back'))
   timeline.after(60_000, run('closed'))
@@ -79,3 +94,17 @@ it.each(['2026-02-30T09:00:00Z', '2026-01-02', 'tomorrow', '2026-01-02T25:00:00Z
     expect(readStamp(text)).toBeUndefined()
   },
 )
+
+it('a time can be stamped to the microsecond from the year 1 to the year 2254', () => {
+  const [first, last] = [Date.parse('0001-01-01T00:00:00Z') * 1000, Date.parse('2254-12-29T00:00:00Z') * 1000]
+  expect([first - 1000, first, last, last + 86_400_000_001_000].map(isStampable)).toEqual([
+    false,
+    true,
+    true,
+    false,
+  ])
+  expect([readStamp('0000-12-31T23:59:59Z'), readStamp('2255-06-01T00:00:00Z')]).toEqual([
+    undefined,
+    undefined,
+  ])
+})

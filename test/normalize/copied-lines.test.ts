@@ -161,6 +161,8 @@ describe('the lines of a batch', () => {
     const built = lines.build()
     expect([count, bytes]).toEqual([1, built.records.length])
     expect([lines.count, lines.bytes]).toEqual([0, 0])
+    lines.add(tombstoneEnvelope('gone', made))
+    expect(lines.build()).toMatchObject({ count: 1, tombstones: 1 })
     expect(lines.build()).toMatchObject({ count: 0, tombstones: 0, teamIds: [] })
   })
 

@@ -52,6 +52,20 @@ describe('a configuration', () => {
     }
   })
 
+  it('that a fault disables while its events are on their way tries none of them again', async () => {
+    await start({ faults: 'webhook-off=2' })
+    await subscribe()
+    const open: (() => void)[] = []
+    here.receiver.answer = (reply) => void open.push(() => reply.writeHead(500).end())
+    for (let nth = 0; nth < 2; nth += 1) newPatient()
+    await expect.poll(() => open.length).toBe(2)
+    newPatient()
+    for (const finish of open) finish()
+    await idle()
+    expect(here.emulator.control.webhooks().retrying).toBe(0)
+    expect((await attempts()).map(({ next_retry_at }) => next_retry_at)).toEqual([null, null])
+  })
+
   it('that was disabled gets the next change of a packet, although one before it was never sent', async () => {
     await start()
     const { id } = await subscribe()

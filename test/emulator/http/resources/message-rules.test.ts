@@ -65,8 +65,8 @@ describe('a recipient', () => {
 
 describe('a message', () => {
   it.each<[string, object]>([
-    ['without a patient', { patient: null }],
-    ['with an empty patient', { patient: '' }],
+    ['without a patient', { patient: null, target_email: 'x@example.com' }],
+    ['with an empty patient', { patient: '', target_email: 'x@example.com' }],
     ['of an empty type', { message_type: '' }],
     ['of a type that is no text', { message_type: 7 }],
     ['with a number for a phone number', { preferred_delivery_method: 'sms', target_phone: 7 }],
@@ -94,6 +94,7 @@ describe('a message', () => {
     expect(body.updated_at > updated_at).toBe(true)
     expect(body.scheduled_at).toBe(LATER)
     expect(await put(id, { form: null })).toMatchObject(REFUSED)
+    expect(await put(id, { patient: null })).toMatchObject(REFUSED)
     expect(await read(id)).toEqual(body)
   })
 })

@@ -66,6 +66,21 @@ describe('the list of responses', () => {
     }
   })
 
+  it('is narrowed by each day that is given, by the day of a time, and by an id in capitals', async () => {
+    const days = all.flatMap((one) => (one.submitted_at === null ? [] : [day(one.submitted_at)])).sort()
+    const [early, late] = [days[Math.floor(days.length / 3)]!, days[Math.floor(days.length / 2)]!]
+    const on = (given: string) =>
+      all.filter(({ submitted_at }) => submitted_at !== null && day(submitted_at) === given)
+    const rows = (query: string) => caller.rows(`/v2/responses?${query}`)
+    expect(early < late).toBe(true)
+    expect(await rows(`submitted_on=${late}&submitted_after=${early}`)).toEqual(on(late))
+    expect(await rows(`submitted_on=${early}&submitted_before=${late}`)).toEqual(on(early))
+    expect(await rows(`submitted_on=${early}&submitted_after=${late}`)).toEqual([])
+    expect(await rows(`submitted_on=${late}T23:59:59.5Z`)).toEqual(on(late))
+    const { id } = all[0]!.patient
+    expect(await rows(`patient=${id.toUpperCase()}`)).toEqual(all.filter(({ patient }) => patient.id === id))
+  })
+
   it('is empty for an unknown id, and 400 for a day that does not exist', async () => {
     expect((await caller.get('/v2/responses?form=nothing')).body).toMatchObject({ count: 0, results: [] })
     const days = [
