@@ -1,11 +1,13 @@
 /** One stream of a run, whatever happens: a report, never an exception, and a reason that a person can act on. */
+import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { type BackfillOptions, type OpenTeam, openTeam } from '../../src/extract/backfill-options.ts'
 import { EVERYTHING } from '../../src/extract/reading/window.ts'
 import { runStream } from '../../src/extract/run-stream.ts'
 import type { Progress } from '../../src/extract/source.ts'
-import { unwatched } from '../../src/load/run-progress.ts'
+import { requestRefetches } from '../../src/load/refetches.ts'
+import { type Figures, unwatched } from '../../src/load/run-progress.ts'
 import { cursorOf, takeSlice } from '../../src/load/slice.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
 import { json } from '../api/support/service.ts'
@@ -48,11 +50,30 @@ function options(over: Partial<BackfillOptions> = {}): BackfillOptions {
     ...over,
   }
 }
-const run = (over: Partial<BackfillOptions> = {}, runId: string | null = '7') =>
-  runStream({
-    ...{ options: options(over), team, stream: streamNamed('patients')!, loaders: rig.loaders, runId },
-    progress: unwatched(silent),
+let notes: string[]
+let figures: () => Figures
+let logged: string[]
+const run = (over: Partial<BackfillOptions> = {}, runId: string | null = '7') => {
+  notes = []
+  logged = []
+  const logger = pino({ base: null }, { write: (line: string) => void logged.push(line) })
+  return runStream({
+    ...{
+      options: options({ logger, ...over }),
+      team,
+      stream: streamNamed('patients')!,
+      loaders: rig.loaders,
+      runId,
+    },
+    progress: {
+      ...unwatched(silent),
+      note: (_, message) => void notes.push(message),
+      watch(teamId, stream, counted) {
+        if (teamId === rig.teamId && stream === 'patients') figures = counted
+      },
+    },
   })
+}
 const stored = () => rig.rows('select id from intake.patients order by id')
 const answerAll = (status: number, headers: Record<string, string> = {}) => {
   rig.service.interfere = (_, response) => {
@@ -64,7 +85,14 @@ const answerAll = (status: number, headers: Record<string, string> = {}) => {
 test('reports read and loaded records, and the progress under the names of team and stream', async () => {
   rig.service.records.patients = ['a', 'b', 'c'].map(person)
   rig.service.pageSize = 2
+  const begun = systemClock.now()
   const report = await run()
+  expect(report.seconds).toBeLessThan((systemClock.now() - begun) / 1_000_000 + 0.001)
+  expect(notes).toEqual(['began', 'succeeded: 3 fetched, 3 changed, 0 deleted'])
+  expect(figures()).toEqual({
+    ...{ phase: 'ended', pages: 2, requests: 2, throttled: 0, fetched: 3, expected: 3, permitted_rate: null },
+  })
+  expect(logged).toEqual([])
   expect(report).toMatchObject({ status: 'succeeded', note: null, requests: 2, throttled: 0 })
   expect(report).toMatchObject({
     fetched: 3,
@@ -110,6 +138,9 @@ test('what needs a person needs attention, and the note says why', async () => {
   const report = await run()
   expect(report).toMatchObject({ status: 'needs_attention', deleted: 0 })
   expect(report.note).toContain('--allow-mass-delete')
+  expect(logged.map((line) => JSON.parse(line))).toMatchObject([
+    { team: 'default', stream: 'patients', msg: report.note, level: 40 },
+  ])
   expect(await run({ allowMassDelete: true })).toMatchObject({ status: 'succeeded', note: null, deleted: 51 })
 })
 
@@ -120,10 +151,14 @@ test.each([401, 403])('%i fails the stream with its hint, and ends the team', as
   expect(report.note).toContain(' — ')
   expect(team.signal.aborted).toBe(true)
   expect(stop.signal.aborted).toBe(false)
-  // Another stream of the team asks for nothing more.
+  expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ msg: report.note, level: 50 }])
+  expect(notes.at(-1)).toContain('failed: ')
+  // Another stream of the team asks for nothing more, and takes no slice.
   const before = rig.service.received.length
+  const epoch = () => rig.rows('select epoch from intake_ops.checkpoints')
+  const taken = await epoch()
   expect(await run()).toMatchObject({ status: 'failed', note: report.note, requests: 0 })
-  expect(rig.service.received.length).toBe(before)
+  expect([rig.service.received.length, await epoch()]).toEqual([before, taken])
 })
 
 test('another refusal fails this stream alone', async () => {
@@ -193,6 +228,28 @@ test('a dry run compares and counts, takes no slice and writes nothing', async (
   })
   expect(await rig.rows('select stream, epoch, cursor from intake_ops.checkpoints')).toEqual(before)
   expect(await stored()).toHaveLength(2)
+})
+
+test('records that are due are fetched after the list, though not by a dry run; one that cannot be is in the note', async () => {
+  rig.service.records.patients = ['a', 'x'].map(person)
+  rig.service.unlisted.add('x')
+  const due = () => rig.rows('update intake_ops.refetches set due_at = now()')
+  await requestRefetches(rig.session.db, [
+    { teamId: rig.teamId, stream: 'patients', id: 'x', reason: 'partial', origin: 'event:e', since: null },
+  ])
+  await due()
+  expect(await run({ dry: true }, null)).toMatchObject({ status: 'succeeded', requests: 1 })
+  rig.service.interfere = ({ url }, response) => {
+    if (!url.endsWith('/x')) return false
+    json(response, { detail: 'no' }, 500)
+    return true
+  }
+  const { status, note } = await run()
+  expect([status, note]).toEqual(['needs_attention', expect.stringContaining('1 could not be fetched')])
+  rig.service.interfere = () => false
+  await due()
+  expect(await run()).toMatchObject({ status: 'succeeded', note: null })
+  expect(await stored()).toEqual([{ id: 'a' }, { id: 'x' }])
 })
 
 test('a warehouse that cannot be reached is a failed stream, and no exception', async () => {

@@ -148,13 +148,13 @@ export async function openScanProgress(
           for (const { facts } of stored) numbers.add(facts.number)
           // Includes kept pages that were read again.
           const read = pages.map(({ facts }) => facts.number)
+          // A row that is there is of this scan, or of the one that it continues: the others were discarded.
           // Writes the scan before its pages, the order in which an erasure deletes them: otherwise the two could deadlock.
           await sql`
             insert into intake_ops.scans (team_id, stream, request, started_at, began_at, newest, first_page, pages)
             values (${taken.teamId}, ${stream.name}, ${request}, ${startedAt}, ${seenIds.beganAt}::timestamptz, ${newest},
               ${JSON.stringify(first)}::jsonb, ${numbers.size})
-            on conflict (team_id, stream) do update set request = excluded.request, started_at = excluded.started_at,
-              began_at = excluded.began_at, newest = excluded.newest, first_page = excluded.first_page,
+            on conflict (team_id, stream) do update set newest = excluded.newest, first_page = excluded.first_page,
               pages = excluded.pages, kept_at = now()`.execute(transaction)
           await sql`delete from intake_ops.scan_pages where ${own} and page = any(${read}::int[])`.execute(
             transaction,

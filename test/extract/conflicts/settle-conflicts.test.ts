@@ -8,6 +8,7 @@ import {
   settleConflicts,
 } from '../../../src/extract/conflicts/settle-conflicts.ts'
 import type { Source } from '../../../src/extract/source.ts'
+import { streamNamed } from '../../../src/streams/catalogue.ts'
 import { patients } from '../../../src/streams/patients.ts'
 import { loadEnvelopes, takeWhole } from '../../load/loading.ts'
 import { recordEnvelope, tombstoneEnvelope } from '../../support/envelopes.ts'
@@ -110,12 +111,13 @@ test('a record that is gone is deleted again only where a page had undone its to
   const load = async (
     teamId: number,
     states: readonly (readonly [id: string, seconds: number, gone: boolean])[],
+    stream = patients,
   ) => {
-    const taken = await takeWhole(rig.session, patients, teamId)
+    const taken = await takeWhole(rig.session, stream, teamId)
     for (const [id, seconds, gone] of states) {
-      const made = { teamId, stream: 'patients' as const, observedAt: ago(seconds) }
+      const made = { teamId, stream: stream.name, observedAt: ago(seconds) }
       const envelope = gone ? tombstoneEnvelope(id, made) : recordEnvelope(person(id, `at ${seconds}`), made)
-      await loadEnvelopes(rig.session, patients, [envelope], { mode: 'merge', taken })
+      await loadEnvelopes(rig.session, stream, [envelope], { mode: 'merge', taken })
     }
   }
   await load(rig.teamId, [
@@ -128,10 +130,12 @@ test('a record that is gone is deleted again only where a page had undone its to
     ['never deleted', 30, false],
     ['one state', 30, false],
   ])
-  await load(rig.otherId, [
+  const deleted = [
     ['never deleted', 60, true],
     ['never deleted', 30, false],
-  ])
+  ] as const
+  await load(rig.otherId, deleted)
+  await load(rig.teamId, deleted, streamNamed('packets')!)
   const tally = await settle(['undone', 'new since', 'never deleted', 'one state'])
   expect(await stored()).toEqual({
     undone: '(deleted)',

@@ -237,8 +237,37 @@ test('of an erased patient no id is kept either if a scan was killed after it ha
   await rig.rows('update intake_raw.known_pages set is_next = true')
   const erasures = await hashesOf(rig.session.db, rig.teamId)
   await noteErased(rig.session.db, erasures, 'p05', [{ stream: 'patients', id: 'p05' }])
+  // Stored are others with its id.
+  await rig.hold('patients', [person('p05')], ago(60), rig.otherId)
+  await rig.hold('forms', [{ id: 'p05', questions: [] }], ago(60))
   expect(await night()).toMatchObject({ erased: 1, unchanged: 11, changed: 0 })
   expect((await pagesKnown()).flatMap((page) => page.ids.split('\n'))).not.toContain('p05')
+})
+
+test('what is known of another team or stream stays as it is', async () => {
+  rig.service.records.patients = people(25)
+  await night()
+  await rig.rows(
+    `insert into intake_raw.known_pages (team_id, stream, is_next, page, reader, updated_to, ids, bytes, hashes)
+     select place.team_id, place.stream, place.is_next, page, reader, updated_to, 'x', bytes, hashes
+     from intake_raw.known_pages cross join
+       (values ($1::smallint, 'patients', true), ($1, 'patients', false), ($2, 'forms', true), ($2, 'forms', false))
+         as place (team_id, stream, is_next)`,
+    [rig.otherId, rig.teamId],
+  )
+  const erasures = await hashesOf(rig.session.db, rig.teamId)
+  await noteErased(rig.session.db, erasures, 'z', [{ stream: 'patients', id: 'z' }])
+  const others = () =>
+    rig.rows(
+      `select team_id, stream, is_next, page from intake_raw.known_pages where (team_id, stream) <> ($1, 'patients')
+       order by 1, 2, 3, 4`,
+      [rig.teamId],
+    )
+  const before = await others()
+  expect(before).toHaveLength(12)
+  rig.service.records.patients = people(12)
+  expect(await night()).toMatchObject({ unchanged: 12 })
+  expect(await others()).toEqual(before)
 })
 
 test('a list of more pages than a call can have arguments is read', async () => {

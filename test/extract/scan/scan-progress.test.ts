@@ -143,7 +143,13 @@ test('a scan that ended early goes on where it was, and the next one begins at t
 test('one that ends early again and again reads no page twice but the first and the last', async () => {
   rig.service.records.patients = people(200)
   let asked = 0
-  for (let times = 0; times < 3; times += 1) asked += (await beginScan(3)).asked.length
+  for (let times = 0; times < 3; times += 1) {
+    asked += (await beginScan(3)).asked.length
+    // It may be continued for an hour after it was last kept.
+    const isFresh = `select kept_at > now() - interval '20 minutes' as fresh from intake_ops.scans`
+    expect(await rig.rows(isFresh)).toEqual([{ fresh: true }])
+    await rig.rows(`update intake_ops.scans set kept_at = kept_at - interval '40 minutes'`)
+  }
   const last = await night()
   expect(last.ended).toBe(true)
   expect(asked + last.asked.length).toBeLessThanOrEqual(20 + 3 * (2 + rig.client.concurrency))
@@ -154,10 +160,31 @@ test('records that are gone are deleted after a continued scan, though they were
   rig.service.records.patients = people(200)
   await rig.hold('patients', [person('gone'), ...people(5)], ago(7_200))
   await beginScan(8)
+  // Scans of another team and of another stream, which have seen it.
+  for (const [team, stream] of [
+    [rig.otherId, 'patients'],
+    [rig.teamId, 'forms'],
+  ] as const) {
+    await rig.rows(
+      `insert into intake_ops.scans (team_id, stream, request, started_at, began_at, newest, first_page, pages)
+       select $1, $2, request, started_at, began_at, newest, first_page, pages from intake_ops.scans
+       where (team_id, stream) = ($3, 'patients')`,
+      [team, stream, rig.teamId],
+    )
+    await rig.rows(
+      `insert into intake_ops.scan_pages (team_id, stream, page, facts, ids)
+       select $1, $2, page, facts, array['gone'] from intake_ops.scan_pages where (team_id, stream) = ($3, 'patients')`,
+      [team, stream, rig.teamId],
+    )
+  }
   const rest = await night()
   expect(rest.fetchedById).toEqual(['gone'])
   expect(rest.tally.deleted).toBe(1)
   expect((await stored()).filter(({ deleted }) => deleted)).toMatchObject([{ id: 'gone' }])
+  expect(await rig.rows('select team_id as team, stream from intake_ops.scans order by 1, 2')).toEqual([
+    { team: rig.teamId, stream: 'forms' },
+    { team: rig.otherId, stream: 'patients' },
+  ])
 })
 
 test('a scan that ends early before it is known whether it continues another changes nothing of what that one had found', async () => {
