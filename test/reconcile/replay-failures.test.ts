@@ -79,6 +79,7 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
   const cells = () => rows('select row_number, position, value from intake.export_cells order by 1, 2')
   const [before, loaded] = [await files(), await cells()]
   expect([before.length, loaded.length]).toEqual([2, 2])
+  expect(await rows('select from intake.exports where _problems is not null')).toHaveLength(1)
   await rows(`update intake.export_cells set value = 'spoiled'`)
   await rows('update intake_raw.export_files set is_json_string = true where not is_loaded')
   const rebuilt = await run('replay', '--streams', 'exports', '--json')
@@ -92,6 +93,14 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
     ...{ rewritten: 0, refused: 1, note: '1 of its records could not be rebuilt; their rows are unchanged' },
   })
   expect(await cells()).toEqual(loaded)
+
+  // A deleted export has no problems, though its file has some.
+  await rows(`update intake_raw.records set deleted = true, hash = '', payload = null, as_it_came = null, problems = null
+    where stream = 'exports'`)
+  await run('replay', '--streams', 'exports')
+  expect(await rows('select _deleted_at is not null as gone, name, _problems from intake.exports')).toEqual([
+    { gone: true, name: null, _problems: null },
+  ])
 })
 
 test('one that is stopped says so, with what to do, and is no failure', async () => {

@@ -185,4 +185,13 @@ it('a team whose channels differ needs attention, though those of another team a
   expect(teams.default.deep.differences).toHaveLength(1)
   expect(teams.other.deep.differences).toEqual([])
   expect([ended.code, equal]).toEqual([4, false])
+  const stored = await scene.query(
+    `select team.name, jsonb_array_length(deep -> 'differences') as places
+     from intake_ops.verifications join intake.teams team using (team_id)
+     where stream = 'exports' and run_id = (select max(run_id) from intake_ops.verifications) order by 1`,
+  )
+  expect(stored).toEqual([
+    { name: 'default', places: 1 },
+    { name: 'other', places: 0 },
+  ])
 })
