@@ -66,5 +66,5 @@ export function subjectsNamedIn(stream: Stream, payload: JsonObject): readonly S
 }
 
 function subject(stream: StreamName, id: Cell): Subject | null {
-  return id === null || id === '' ? null : { stream, id }
+  return id === null ? null : { stream, id }
 }

@@ -112,6 +112,19 @@ test('choices of a question are read under the first name that has some', () => 
   expect(texts({ answer_choices: ['c'] })).toEqual(['c'])
 })
 
+test('type and subtype of a question are both in its type, if that is an object', () => {
+  const cells = (fields: object) =>
+    mapRecord(
+      streamNamed('forms')!,
+      { id: 'f', questions: [{ text: 'Q', ...fields }] },
+      [],
+    ).children[0]![0]!.slice(2, 4)
+  expect(cells({ question_type: { question_type: 'a', question_subtype: 'b' } })).toEqual(['a', 'b'])
+  expect(cells({ question_type: 'a', question_subtype: 'b' })).toEqual(['a', 'b'])
+  expect(cells({ question_type: {}, question_subtype: 'b' })).toEqual([null, null])
+  expect(cells({ question_type: { question_subtype: 'c' }, question_subtype: 'b' })).toEqual([null, 'c'])
+})
+
 test('a name of 1,500 bytes is a key, a longer one is not', () => {
   const keys = (key: string) =>
     mapRecord(streamNamed('patients')!, { id: 'p', custom_fields: { [key]: 'x' } }, [])
@@ -120,4 +133,23 @@ test('a name of 1,500 bytes is a key, a longer one is not', () => {
     const { children, problems } = keys(key)
     expect([children[2], problems.map(({ reason }) => reason)]).toEqual([[], ['a name too long for a key']])
   }
+  const [one, other] = ['b'.repeat(1501), 'a'.repeat(1501)]
+  const problemsOf = (...names: string[]) => {
+    const custom_fields = Object.fromEntries(names.map((name) => [name, 'x']))
+    return mapRecord(streamNamed('patients')!, { id: 'p', custom_fields }, []).problems
+  }
+  // The order of keys does not last in the warehouse.
+  expect(problemsOf(one, other)).toEqual(problemsOf(other, one))
+})
+
+test('a bare choice is its text or its id, before the text next to it', () => {
+  const chosenOf = (question_choice: unknown) => {
+    const record = { id: 'r', ...chosen({ question_choice, text: 'Next to it' }) } as JsonObject
+    return mapRecord(streamNamed('responses')!, record, []).children[0]![0]!.slice(5, 7)
+  }
+  expect([chosenOf('Never'), chosenOf(7), chosenOf(null)]).toEqual([
+    [null, 'Never'],
+    ['7', 'Next to it'],
+    [null, 'Next to it'],
+  ])
 })
