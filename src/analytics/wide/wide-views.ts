@@ -47,7 +47,7 @@ export async function refreshWideViews(db: Kysely<Warehouse>): Promise<readonly 
   return made
 }
 
-/** What is the same for all views. */
+/** The same for all views. */
 interface Server {
   /** Words that need quotes as a column name. */
   readonly words: readonly string[]
