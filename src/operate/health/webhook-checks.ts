@@ -63,6 +63,6 @@ export function openWebhookChecks(options: ChecksOptions): WebhookChecks {
 }
 
 async function teamNames(db: Kysely<Warehouse>): Promise<readonly string[]> {
-  const teams = (await readTeams(db)).filter(({ isRemoved }) => !isRemoved)
-  return teams.sort((a, b) => a.teamId - b.teamId).map(({ name }) => name)
+  const teams = await readTeams(db)
+  return teams.toSorted((a, b) => a.teamId - b.teamId).map(({ name }) => name)
 }

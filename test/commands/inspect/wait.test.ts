@@ -133,13 +133,13 @@ describe('wait', () => {
     )
     await run('patients', 'succeeded', T)
     await query(warehouse.url, 'update intake_ops.run_streams set team_id = 9')
-    await pend('patient')
     for (const words of [['patients', 'p1'], ['patients']]) {
       const asked = [...words, '--since', T, '--team']
       expect(await wait([...asked, 'north'])).toMatchObject({ code: 1, reached: false })
       expect(await wait([...asked, 'south'])).toMatchObject({ code: 0, reached: true, by: 'run' })
     }
     await query(warehouse.url, 'delete from intake_ops.runs')
+    await pend('patient')
     // The pending event is of north.
     expect(await wait(['patients', '--since', T, '--team', 'south'])).toMatchObject({ code: 0, by: 'record' })
     await query(warehouse.url, 'delete from intake_raw.records; delete from intake.teams where team_id = 9')

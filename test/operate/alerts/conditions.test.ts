@@ -134,8 +134,13 @@ describe('causes', () => {
 
   it('a failed replay raises an alert for the whole team', async () => {
     const scene = await openScene()
-    await plantRun(scene, { kind: 'replay', streams: { patients: '', forms: '' }, status: 'failed' })
+    const failed = await plantRun(scene, {
+      ...{ kind: 'replay', streams: { patients: '', forms: '' }, status: 'failed' },
+    })
     expect(await scene.posted()).toEqual(['raised replay_failed north'])
+    expect(scene.receiver.posts[0]!.document.text).toBe(
+      `raised: north: the last replay failed or needs attention (run ${failed}) — intake-sync runs shows the reason`,
+    )
     await plantRun(scene, { kind: 'replay', streams: { patients: '', forms: '' } })
     expect(await scene.posted()).toEqual(['cleared replay_failed north'])
   })

@@ -84,6 +84,11 @@ test('rows that name the patient by external id, or by name and address, are rem
   })
   await patient('p-2', { first_name: 'Ann', last_name: 'Lee', email: 'ann@example.com' })
   await load(LINES)
+  // A patient of another team has the id that the first row has.
+  await scene.rows(
+    `insert into intake.patients (team_id, id, _version, _origin) values ($1, '17', now(), 'test')`,
+    [scene.teamId + 1],
+  )
   expect(await erased('p-1')).toMatchObject({ exportRows: 3 })
   const left = ['4 19 a relative who shares the address', '5 p-2 another patient of the same name']
   expect(await rows()).toEqual(left)
@@ -118,16 +123,22 @@ test('a file that cannot be read is not kept as bytes once a patient was erased'
   await patient('p-1', { first_name: 'Ann' })
   await scene.session.client.query(
     `insert into intake_raw.export_files (team_id, export_id, is_loaded, hash, bytes, is_json_string, api_version, timezone, observed_at, origin)
-     values ($1, 'e', false, '\\x00', 3, false, '', 'UTC', now(), 'test')`,
-    [scene.teamId],
+     select team, 'e', false, '\\x00', 3, false, '', 'UTC', now(), 'test' from unnest($1::int[]) as team`,
+    [[scene.teamId, scene.teamId + 1]],
   )
   await scene.session.client.query(
-    `insert into intake_raw.export_chunks (team_id, export_id, is_loaded, number, body) values ($1, 'e', false, 1, 'p-1,"Ann')`,
-    [scene.teamId],
+    `insert into intake_raw.export_chunks (team_id, export_id, is_loaded, number, body)
+     select team, 'e', false, 1, 'p-1,"Ann' from unnest($1::int[]) as team`,
+    [[scene.teamId, scene.teamId + 1]],
   )
   await erased('p-1')
-  expect(await scene.rows('select is_loaded from intake_raw.export_files')).toEqual([{ is_loaded: false }])
-  expect(await scene.rows('select from intake_raw.export_chunks')).toEqual([])
+  expect(await scene.rows('select is_loaded from intake_raw.export_files')).toEqual([
+    { is_loaded: false },
+    { is_loaded: false },
+  ])
+  expect(await scene.rows('select team_id from intake_raw.export_chunks')).toEqual([
+    { team_id: scene.teamId + 1 },
+  ])
 })
 
 test('a file that cannot be read and arrives after an erasure is stored without its bytes', async () => {

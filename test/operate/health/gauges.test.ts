@@ -82,6 +82,10 @@ test('each team has its figures, and none once it was removed', async () => {
   ]
   const all = (await shown())('').filter((line) => line.includes('{team='))
   expect(all.toSorted()).toEqual([...linesOf('north'), ...linesOf('south')].toSorted())
+  expect((await shown())('ingest_in_flight')).toEqual([
+    'intake_ingest_in_flight_events 6',
+    'intake_ingest_in_flight_bytes 7',
+  ])
   remove('south')
   pass(5)
   expect((await shown())('').filter((line) => line.includes('south'))).toEqual([])

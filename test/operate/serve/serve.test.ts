@@ -106,7 +106,9 @@ it('sessions that the warehouse ends are replaced automatically', async () => {
 it('is ready to work while it can claim slices, and says why it cannot', async () => {
   await using scene = await openScene({ patients: 0 })
   await using serving = await openServe(optionsOf(scene, { work: {} }))
-  await using other = await openServe(optionsOf(scene, { work: null }))
+  // It has no team with credentials.
+  await using other = await openServe(optionsOf(scene, { work: {}, cron: '0 3 * * *', teams: [] }))
+  expect(other.next).toBeNull()
   const ask = async ({ admin }: typeof serving) => {
     const response = await fetch(`${admin}/readyz?part=work`)
     return { status: response.status, ...((await response.json()) as { reasons: string[] }) }
