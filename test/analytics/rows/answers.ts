@@ -18,7 +18,7 @@ const KINDS = [
 async function fill(run: Run): Promise<void> {
   await putTeams(run)
   await put(run, 'intake.patients', `id\nann`)
-  await put(run, 'intake.forms', `id name\nf Form`)
+  await put(run, 'intake.forms', `id name\nf Form\nh Other`)
   const questions = KINDS.flatMap((kind, at) => [
     `f ${at + 1} typed-${kind} ${kind} Typed~${kind} link-${at} ${at}`,
     `f ${at + 101} open-${kind} ${kind} Open~${kind} - -`,
@@ -33,6 +33,8 @@ async function fill(run: Run): Promise<void> {
       'f 201 gone number Gone - -',
       'f 202 twice number Twice - -',
       'f 203 twice number Twice,~again - -',
+      'g 1 typed-number number Typed~number g-link 7',
+      'h 9 typed-number number Number~of~h - -',
     ].join('\n'),
   )
   await put(
@@ -42,13 +44,29 @@ async function fill(run: Run): Promise<void> {
      f       1                 typed-dropdown 1        One    c1   1
      f       1                 typed-dropdown 2        Two    -    -
      f       1                 typed-dropdown 3        -      c3   3
-     f       101               open-dropdown  1        One    -    -`,
+     f       101               open-dropdown  1        One    -    -
+     f       105               open-short_text 1       words  -    -
+     h       9                 typed-number   1        One    -    -
+     g       1                 typed-number   1        One    -    -`,
   )
-  await put(run, 'intake_raw.question_concepts', `form_id question_id concept\nf typed-number weight`)
+  await put(
+    run,
+    'intake_raw.question_concepts',
+    `form_id question_id concept\nf typed-number weight\nh typed-number height`,
+  )
   await run(
     `insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
      select team_id, form_id, question_id, intake_ops.wording(question_type, text), question_id ~ '^open', 'person'
      from intake.form_questions where question_id ~ '^open'`,
+  )
+  // Decisions on former wordings: of another form, team, question or type, by the type, and one that counts.
+  await run(
+    `insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
+     select team_id, form_id, question_id, intake_ops.wording(type, text), true, by
+     from (values (1, 'h', 'open-number', 'number', 'Former', 'person'), (2, 'f', 'open-number', 'number', 'Former', 'person'),
+       (1, 'f', 'open-date', 'number', 'Former', 'person'), (1, 'f', 'open-number', 'date', 'Former', 'person'),
+       (1, 'f', 'open-number', 'number', 'Older', 'type'), (1, 'f', 'open-number', 'number', 'Before', 'person')
+     ) own (team_id, form_id, question_id, type, text, by)`,
   )
   await run(`delete from intake.form_questions where question_id = 'gone'`)
   await put(
@@ -77,6 +95,7 @@ async function fill(run: Run): Promise<void> {
      r           11       1              open-checkbox     false       -            f             -
      r           12       1              open-date         2001-02-03  20           -             2001-02-03
      r           13       1              open-date         ${year - 89}0203    -            -             -
+     r           31       1              open-date         20090203    -            -             -
      r           14       1              open-date         ${year - 90}0203    -            -             -
      r           15       1              open-date         ${year - 89}-02-03  -            -             ${year - 89}-02-03
      r           16       1              open-date         ${year - 90}-02-03  -            -             ${year - 90}-02-03
@@ -90,6 +109,16 @@ async function fill(run: Run): Promise<void> {
      r           24       1              never-asked       15          15           t             -
      r           25       1              -                 16          16           t             -
      s           1        1              typed-number      17          17           -             -`,
+  )
+  await put(
+    run,
+    'intake.response_answers',
+    `response_id position value_position question_id question_text value_text value_number
+     r           26       1              open-number Former        26         26
+     r           27       1              open-number Older         27         27
+     r           28       1              open-number Before        28         28
+     r           29       1              open-number ''            29         29
+     r           30       1              open-number Open~number   30         30`,
   )
 }
 
@@ -120,6 +149,7 @@ export const ANSWERS: World = {
         r 12 1 open-date        true  true  -   -    -     2001 -
         r 13 1 open-date        true  true  -   -    -     YEAR-89 -
         r 14 1 open-date        true  true  -   -    -     -    -
+        r 31 1 open-date        true  true  -   -    -     2009 -
         r 15 1 open-date        true  true  -   -    -     YEAR-89 -
         r 16 1 open-date        true  true  -   -    -     -    -
         r 17 1 open-date        true  true  -   -    -     -    -
@@ -131,17 +161,28 @@ export const ANSWERS: World = {
         r 23 1 twice            false true  -   -    -     -    -
         r 24 1 never-asked      false true  -   -    -     -    -
         r 25 1 -                false true  -   -    -     -    -
-        s 1  1 typed-number     false true  -   -    -     -    -`,
+        s 1  1 typed-number     true  true  -   17   -     -    -
+        r 26 1 open-number      false true  -   -    -     -    -
+        r 27 1 open-number      false true  -   -    -     -    -
+        r 28 1 open-number      true  true  -   28   -     -    28
+        r 29 1 open-number      true  true  -   29   -     -    29
+        r 30 1 open-number      true  true  -   30   -     -    30`,
     },
     {
       promise: 'name their patient, form, question and concept',
       query: `select position, patient, form_id, form, submitted_at, question_text, question_type, concept, is_reworded
-        from intake_analytics.answers where response_id = 's' or position in (2, 24, 25)`,
+        from intake_analytics.answers where response_id = 's' or position in (2, 24, 25) or position > 25`,
       rows: `
         2  ann f Form 2026-03-02T00:00 Typed~number number weight false
         24 ann f Form 2026-03-02T00:00 -            -      -      false
         25 ann f Form 2026-03-02T00:00 -            -      -      false
-        1  -   g -    -                -            -      -      false`,
+        1  -   g -    -                Typed~number number -      false
+        26 ann f Form 2026-03-02T00:00 Open~number  number -      true
+        27 ann f Form 2026-03-02T00:00 Open~number  number -      true
+        28 ann f Form 2026-03-02T00:00 Open~number  number -      true
+        29 ann f Form 2026-03-02T00:00 Open~number  number -      false
+        30 ann f Form 2026-03-02T00:00 Open~number  number -      false
+        31 ann f Form 2026-03-02T00:00 Open~date    date   -      false`,
     },
     {
       promise:
@@ -156,6 +197,8 @@ export const ANSWERS: World = {
           ].join(' '),
         ),
         'f Form open-number 102 Open~number number - true true false - -',
+        'h Other typed-number 9 Number~of~h number height true true false - -',
+        'g - typed-number 1 Typed~number number - true true false g-link 7',
         'f Form gone 201 Gone number - true false false - -',
         'f Form twice 202 Twice number - false true false - -',
       ].join('\n'),
@@ -167,7 +210,10 @@ export const ANSWERS: World = {
       rows: `
         f Form typed-dropdown Typed~dropdown 1   1 One - c1 1
         f Form typed-dropdown Typed~dropdown 1   2 Two - -  -
-        f Form open-dropdown  Open~dropdown  101 1 One - -  -`,
+        f Form open-dropdown  Open~dropdown  101 1 One - -  -
+        f Form open-short_text Open~short_text 105 1 words - - -
+        h Other typed-number  Number~of~h    9   1 One height - -
+        g -    typed-number   Typed~number   1   1 One - -  -`,
     },
   ],
 }

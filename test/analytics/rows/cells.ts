@@ -1,9 +1,18 @@
 /** Cells of exports: what is read from their texts, and on which terms it is shown. */
 import { put, putTeams, type Run, type World } from './tables.ts'
 
-const NUMBERS = ['12', '~-3.50~', '+3', '.5', '5.', '1e2', '2E-1', 'e5', '12a', '1,5', '٤', '-', '1e100']
+/** Of as many digits as are read, before and after the point, and of one more. */
+const LONG = [60, 61].flatMap((length) => [
+  '9'.repeat(length),
+  `9.${'9'.repeat(length)}`,
+  `.${'9'.repeat(length)}`,
+])
+const NUMBERS = [
+  ...['12', '~-3.50~', '+3', '.5', '5.', '1e2', '2E-1', 'e5', '12a', '1,5', '٤', '-', '1e100'],
+  ...['-0.90', '.09', '9e-10', '9e09', ...LONG],
+]
 const TICKS = ['confirmed', 'TRUE', '~Yes~', 'false', 'No', 'n', '1']
-const CHOICES = ['One', 'One,~Two', 'One;~Two', 'Two;~One,~Two', 'One,Two', 'One,~other', 'One;~']
+const CHOICES = ['yes', '1', 'One', 'One,~Two', 'One;~Two', 'Two;~One,~Two', 'One,Two', 'One,~other', 'One;~']
 const DATES = [
   '2001-02-03',
   '~2001-02-03T04:05',
@@ -11,6 +20,8 @@ const DATES = [
   '2001-02',
   'YEAR-89-01-01',
   'YEAR-90-01-01',
+  '1999-09-29',
+  '20010203',
 ]
 const year = new Date().getUTCFullYear()
 
@@ -38,13 +49,23 @@ async function fill(run: Run): Promise<void> {
     'intake.question_choices',
     `form_id question_position question_id position text
      f       3                 choice      1        One
-     f       3                 choice      2        Two`,
+     f       3                 choice      2        Two
+     f       7                 open-text   1        words`,
   )
   await put(run, 'intake_raw.question_concepts', `form_id question_id concept\nf number weight`)
   await run(
     `insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
      select team_id, form_id, question_id, intake_ops.wording(question_type, text), true, 'person'
      from intake.form_questions where question_id ~ '^open'`,
+  )
+  // Decisions on former wordings: of another form, team, question or type, by the type, and one that counts.
+  await run(
+    `insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
+     select team_id, form_id, question_id, intake_ops.wording(type, text), true, by
+     from (values (1, 'h', 'open-number', 'number', 'Former', 'person'), (2, 'f', 'open-number', 'number', 'Former', 'person'),
+       (1, 'f', 'open-date', 'number', 'Former', 'person'), (1, 'f', 'open-number', 'date', 'Former', 'person'),
+       (1, 'f', 'open-number', 'number', 'Older', 'type'), (1, 'f', 'open-number', 'number', 'Before', 'person')
+     ) own (team_id, form_id, question_id, type, text, by)`,
   )
   await put(run, 'intake.exports', `id form_id name\ne f Export\nother g Other`)
   await put(
@@ -62,7 +83,10 @@ async function fill(run: Run): Promise<void> {
      e         9        -           Nothing
      e         10       text        Text
      e         11       date        Date
-     e         12       open-cells  Other~cells~-~Row~-~Column
+     e         12        open-cells  Other~cells~-~Row~-~Column
+     e         14       open-number Former
+     e         15       open-number Older
+     e         16       open-number Before
      other     1        number      Number`,
   )
   // In both teams the titles are the words of their own form.
@@ -86,7 +110,7 @@ async function fill(run: Run): Promise<void> {
   await put(
     run,
     'intake.export_rows',
-    ['export_id row_number', ...Array.from({ length: 20 }, (_, at) => `e ${at + 101}`)].join('\n'),
+    ['export_id row_number', ...Array.from({ length: 30 }, (_, at) => `e ${at + 101}`)].join('\n'),
   )
   await put(
     run,
@@ -111,9 +135,7 @@ async function fill(run: Run): Promise<void> {
         'e 1 10 words',
         'e 1 11 2001-02-03',
       ],
-      ...['e 1 12 cell', 'e 1 7 words', 'e 2 7 12', 'e 2 13 nowhere', 'other 1 1 12'].filter(
-        (each) => each !== 'e 1 7 words',
-      ),
+      ...['e 1 12 cell', 'e 2 7 12', 'e 2 13 nowhere', 'other 1 1 12', 'e 1 14 14', 'e 1 15 15', 'e 1 16 16'],
     ].join('\n'),
   )
 }
@@ -142,42 +164,56 @@ export const CELLS: World = {
         10 -
         11 -
         12 -
-        13 -`,
+        13 -
+        14 -0.90
+        15 0.09
+        16 0.0000000009
+        17 9000000000
+        18 ${LONG[0]}
+        19 ${LONG[1]}
+        20 0${LONG[2]}
+        21 ${LONG[3]}
+        22 -
+        23 -`,
     },
     {
       promise: 'that are ticks are read in each word that the service uses',
-      query: column(2, 'value_boolean'),
+      query: column(2, 'value_boolean, value_number'),
       rows: `
-        1 true
-        2 true
-        3 true
-        4 false
-        5 false
-        6 -
-        7 -`,
+        1 true  -
+        2 true  -
+        3 true  -
+        4 false -
+        5 false -
+        6 -     -
+        7 -     -`,
     },
     {
       promise: 'with several choices are shown if each is one of the form',
-      query: column(3, 'choice'),
+      query: column(3, 'choice, value_boolean, value_number'),
       rows: `
-        1 One
-        2 One,~Two
-        3 One;~Two
-        4 Two;~One,~Two
-        5 -
-        6 -
-        7 -`,
+        1 - - -
+        2 - - -
+        3 One - -
+        4 One,~Two - -
+        5 One;~Two - -
+        6 Two;~One,~Two - -
+        7 - - -
+        8 - - -
+        9 - - -`,
     },
     {
       promise: 'to a date show the year, of the last ninety years',
-      query: column(6, 'value_year, value_text'),
+      query: column(6, 'value_year, value_text, value_number'),
       rows: `
-        1 2001 -
-        2 2001 -
-        3 - -
-        4 - -
-        5 YEAR-89 -
-        6 - -`,
+        1 2001    - -
+        2 2001    - -
+        3 -       - -
+        4 -       - -
+        5 YEAR-89 - -
+        6 -       - -
+        7 1999    - -
+        8 -       - -`,
     },
     {
       promise: 'to a text show the year of a date, or the text',
@@ -188,7 +224,9 @@ export const CELLS: World = {
         3 - on~2001-02-03
         4 - 2001-02
         5 YEAR-89 -
-        6 - -`,
+        6 - -
+        7 1999 -
+        8 - 20010203`,
     },
     {
       promise:
@@ -206,7 +244,10 @@ export const CELLS: World = {
         e     1 12 open-cells  false - -  -    - -
         e     2 7  open-text   true  - 12 -    - 12
         e     2 13 -           false - -  -    - -
-        other 1 1  number      false - -  -    - -`,
+        other 1 1  number      false - -  -    - -
+        e     1 14 open-number false - -  -    - -
+        e     1 15 open-number false - -  -    - -
+        e     1 16 open-number true  - 16 -    - 16`,
     },
     {
       promise: 'have the times of their row, and the names of form, question and concept',

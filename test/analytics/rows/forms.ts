@@ -1,6 +1,11 @@
 /** Forms and responses as FHIR resources: links, blocks, tables, options and values. */
 import { put, putTeams, type Run, type World } from './tables.ts'
 
+const CONTROLS =
+  'drop-down radio-button check-box slider autocomplete lookup spinner text-box help flyover page list table htable gtable atable header footer'.split(
+    ' ',
+  )
+
 const form = (part: object) => JSON.stringify(part).replaceAll(' ', '~')
 
 async function fill(run: Run): Promise<void> {
@@ -35,6 +40,19 @@ async function fill(run: Run): Promise<void> {
      f       15       lost        short_text      -                ~          -       q1
      f       16       b1          short_text      -                Again      -       b1`,
   )
+  // Another form with the same ids.
+  await put(run, 'intake.forms', `id enabled _version\ncontrols t 2026-01-03T00:00Z`)
+  await put(
+    run,
+    'intake.form_questions',
+    [
+      'form_id position question_id question_type question_subtype block_id',
+      ...CONTROLS.map((control, at) => `controls ${at + 1} ${control} short_text ${control} -`),
+      'controls 21 m2 Multi_Select - b1',
+      'controls 22 b1 Repeated_block - -',
+      'controls 23 q1 Multiple_select - self',
+    ].join('\n'),
+  )
   await put(
     run,
     'intake.question_choices',
@@ -48,6 +66,11 @@ async function fill(run: Run): Promise<void> {
      f       4                 2        q4          -         07    -    -
      f       4                 3        q4          -         -7    -    -
      f       4                 4        q4          -         -0    -    -
+     f       4                 5        q4          -         0     -    -
+     f       4                 6        q4          -         90    -    -
+     f       4                 7        q4          -         123456789  - -
+     f       4                 8        q4          -         1234567890 - -
+     f       6                 1        -           -         none  -    -
      f       7                 1        b1          -         none  -    -`,
   )
   await put(
@@ -89,7 +112,7 @@ export const FORMS: World = {
     {
       promise: 'have a status, and dates and texts where there are any',
       role: 'intake_clinical',
-      query: `select form_id, id, last_updated, resource - 'item' as resource from intake_fhir.questionnaire order by form_id`,
+      query: `select form_id, id, last_updated, resource - 'item' as resource from intake_fhir.questionnaire where form_id <> 'controls' order by form_id`,
       rows: [
         [
           ...['f', 'f', '2026-01-02T00:00:00+00:00'],
@@ -114,6 +137,18 @@ export const FORMS: World = {
             ...{ status, subjectType: ['Patient'] },
           },
         ]),
+      ],
+    },
+    {
+      promise: 'have the controls of their questions, and only questions of their own',
+      role: 'intake_clinical',
+      query: `select item.value ->> 'linkId' as link, item.value #>> '{extension,0,valueCodeableConcept,coding,0,code}' as control,
+          item.value ->> 'type' as type, item.value -> 'repeats' as repeats, item.value #> '{item,0}' as part
+        from intake_fhir.questionnaire, jsonb_array_elements(resource -> 'item') item where form_id = 'controls'`,
+      rows: [
+        ...CONTROLS.map((control) => [control, control, 'string', null, null]),
+        ['b1', null, 'group', true, { linkId: 'm2', type: 'choice', repeats: true }],
+        ['q1', null, 'choice', true, null],
       ],
     },
     {
@@ -142,6 +177,10 @@ export const FORMS: World = {
               { valueString: '07' },
               { valueInteger: -7 },
               { valueString: '-0' },
+              { valueInteger: 0 },
+              { valueInteger: 90 },
+              { valueInteger: 123456789 },
+              { valueString: '1234567890' },
             ],
           },
         ],

@@ -55,6 +55,8 @@ async function fill(run: Run): Promise<void> {
           city: 'c',
           state: 't',
           zipcode: 'z',
+          created_at: '2026-01-01T00:00Z',
+          updated_at: '2026-01-02T00:00Z',
         },
       })}`,
       ...[
@@ -96,6 +98,9 @@ async function fill(run: Run): Promise<void> {
             is_skipped: 'true',
             form_name: 'name',
             submitted_at: '2026-01-02T00:00Z',
+            created_at: '2026-01-03T00:00Z',
+            updated_at: '2026-01-04T00:00Z',
+            answers: [1],
           },
         },
       ].map((part, at) => `responses r${at} 2026-01-09T00:00Z 2026-01-09T00:00Z f \\x02 page ${of(part)}`),
@@ -112,7 +117,7 @@ async function fill(run: Run): Promise<void> {
   await run(
     `insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, change_seq)
      select team_id, 'patients', id, now(), now(), '', 'test', (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20) + more
-     from intake.teams, unnest(array['from-now', 'later'], array[0, 1 << 40::int]::bigint[]) own (id, more)`,
+     from intake.teams, unnest(array['last', 'from-now', 'later'], array[-1, 0, 1 << 40::int]::bigint[]) own (id, more)`,
   )
 }
 
@@ -134,6 +139,7 @@ export const HISTORY: World = {
     'r3',
     'r4',
     'w',
+    'last',
     'from-now',
     'later',
   ],
@@ -164,32 +170,50 @@ export const HISTORY: World = {
       promise: 'of patients have each field',
       role: 'intake_clinical',
       query: `select id, external_id, first_name, last_name, email, phone_number, date_birth, sex_at_birth, provider, address,
-          address2, city, state, zipcode, patient_id, _version from intake.patients_history where id = 'whole'`,
-      rows: 'whole e f l m p 1980-02-29 s v a b c t z whole 2026-01-09T00:00',
+          address2, city, state, zipcode, patient_id, _version, created_at, updated_at from intake.patients_history where id = 'whole'`,
+      rows: 'whole e f l m p 1980-02-29 s v a b c t z whole 2026-01-09T00:00 2026-01-01T00:00 2026-01-02T00:00',
     },
     {
       promise:
         'of responses name patient, form, packet and document in each way that the service writes them',
       role: 'intake_clinical',
-      query: `select id, patient_id, form_id, packet_id, document_id, form_name, is_submitted, is_skipped, is_archived, submitted_at
+      query: `select id, patient_id, form_id, packet_id, document_id, form_name, is_submitted, is_skipped, is_archived, submitted_at, created_at, updated_at, answers
         from intake.responses_history`,
       rows: `
-        r0 p f k d - true  -     -     -
-        r1 p f k d - -     true  -     -
-        r2 p f k d - -     -     true  -
-        r3 p f k d - false false false -
-        r4 p f - - name - true - 2026-01-02T00:00`,
+        r0 p f k d - true  -     -     - - - -
+        r1 p f k d - -     true  -     - - - -
+        r2 p f k d - -     -     true  - - - -
+        r3 p f k d - false false false - - - -
+        r4 p f - - name - true - 2026-01-02T00:00 2026-01-03T00:00 2026-01-04T00:00 [1]`,
     },
     {
       promise:
         'changes are those below the oldest open transaction, of the streams that analysts see, people by pseudonym',
-      query: `select seq, stream, id, operation, version, changed_at, key = id or stream <> 'patients' as is_key
+      query: `select case when seq < 100 then seq end as seq, stream, id, operation, case when seq < 100 then version end as version,
+          case when seq < 100 then changed_at end as changed_at, key = id or stream <> 'patients' as is_key
         from intake_analytics.changes`,
       rows: `
         ${['own', 'bare', 'tied', 'odd', 'undated', 'whole'].map((id) => `5 patients ${id} upsert ${VERSIONS()[id] ?? '2026-01-09T00:00'} ${VERSIONS()[id] ?? '2026-01-09T00:00'} true`).join('\n')}
         ${['r0', 'r1', 'r2', 'r3', 'r4'].map((id) => `5 responses ${id} upsert 2026-01-09T00:00 2026-01-09T00:00 true`).join('\n')}
+        - patients last upsert - - true
         6 patients gone delete 2026-01-09T00:00 2026-01-12T00:00 true
         7 patients removed delete 2026-01-10T00:00 2026-01-10T00:00 true`,
+    },
+    {
+      promise: 'clinicians see changes of all streams of their team, by ids and by keys',
+      role: 'owner',
+      query: `select team_id, case when seq < 100 then seq end as seq, stream, id, operation, case when seq < 100 then version end as version,
+          case when seq < 100 then changed_at end as changed_at, key
+        from intake.changes where team_id = 1 and id in ('own', 'gone', 'w', 'last', 'from-now', 'later', 'removed') or seq = 7`,
+      rows: `
+        1 5 patients own upsert 2026-01-13T00:00 2026-01-13T00:00 own
+        1 5 webhook_configs w upsert 2026-01-09T00:00 2026-01-09T00:00 w
+        1 6 patients gone delete 2026-01-09T00:00 2026-01-12T00:00 gone
+        1 - patients last upsert - - last
+        1 7 patients removed delete 2026-01-10T00:00 2026-01-10T00:00 removed
+        1 7 webhook_deliveries removed delete 2026-01-10T00:00 2026-01-10T00:00 removed
+        2 7 patients removed delete 2026-01-10T00:00 2026-01-10T00:00 removed
+        2 7 webhook_deliveries removed delete 2026-01-10T00:00 2026-01-10T00:00 removed`,
     },
   ],
 }

@@ -28,13 +28,13 @@ async function fill(run: Run): Promise<void> {
     'intake.messages',
     `id        patient_id form_id packet_id document_id sent_at              _deleted_at
      -- The first of three for one form; deleted and unsent ones are between none.
-     first     ann        f       -         -           2026-03-01T00:00Z    -
+     z-first   ann        f       -         -           2026-03-01T00:00Z    -
      deleted   ann        f       -         -           2026-03-01T12:00Z    2026-03-02
-     second    ann        f       -         -           2026-03-02T00:00Z    -
-     third     ann        f       -         -           2026-03-03T00:00Z    -
+     m-second  ann        f       -         -           2026-03-02T00:00Z    -
+     a-third   ann        f       -         -           2026-03-03T00:00Z    -
      -- Two at the same time: the second by its id is the later one.
-     same-1    sam        f       -         -           2026-03-01T00:00Z    -
      same-2    sam        f       -         -           2026-03-01T00:00Z    -
+     same-1    sam        f       -         -           2026-03-01T00:00Z    -
      -- For a form in a packet, the packet counts; a document if there is neither.
      packed    pam        f       k         -           2026-03-01T00:00Z    -
      alone     pam        f       -         -           2026-03-01T00:00Z    -
@@ -50,7 +50,9 @@ async function fill(run: Run): Promise<void> {
      answered  amy        f       -         -           2026-03-01T00:00Z    -
      backwards bea        f       -         -           2026-03-01T00:00Z    -
      several   sue        f       -         -           2026-03-01T00:00Z    -
-     untouched uma        f       -         -           2026-03-01T00:00Z    -`,
+     untouched uma        f       -         -           2026-03-01T00:00Z    -
+     edge-1    pia        f       -         -           2026-03-01T00:00Z    -
+     edge-2    pia        f       -         -           2026-03-02T00:00Z    -`,
   )
   await put(
     run,
@@ -59,7 +61,7 @@ async function fill(run: Run): Promise<void> {
      r-first   ann        f       -         -           t            f          2026-03-01T23:59:58.9Z  2026-03-04T00:00Z       2026-03-04T00:00Z -
      r-second  ann        f       -         -           f            f          2026-03-01T23:59:59Z    2026-03-01T23:59:59Z    -                 -
      r-same    sam        f       -         -           f            f          2026-03-01T00:01Z       2026-03-01T00:01Z       -                 -
-     r-packed  pam        f       k         -           t            f          2026-03-01T00:00:10Z    2026-03-02T00:00Z       2026-03-02T00:00Z -
+     r-packed  pam        f       k         -           t            f          2026-03-01T00:00:02Z    2026-03-02T00:00Z       2026-03-02T00:00Z -
      r-alone   pam        f       -         -           t            f          2026-03-01T00:00:05Z    2026-03-02T00:00Z       2026-03-01T12:00Z -
      r-doc     pam        -       -         d           t            -          2026-03-01T00:00:05Z    2026-03-02T00:00Z       2026-03-01T06:00Z -
      r-nobody  -          f       -         -           t            f          2026-03-01T00:00:05Z    2026-03-02T00:00Z       2026-03-01T06:00Z -
@@ -75,8 +77,16 @@ async function fill(run: Run): Promise<void> {
      s-skipped sue        f       -         -           t            t          2026-03-01T00:00:02Z    2026-03-01T00:00Z       2026-03-01T01:00Z -
      s-b       sue        f       -         -           f            f          2026-03-01T00:00:03Z    2026-03-01T00:00:03Z    -                 -
      s-a       sue        f       -         -           t            f          2026-03-01T00:00:03Z    2026-03-01T00:00:03Z    2026-03-01T01:00Z -
-     s-last    sue        f       -         -           f            f          2026-03-01T00:00:04Z    2026-03-01T00:00:04Z    -                 -
+     s-0       sue        f       -         -           f            f          2026-03-01T00:00:04Z    2026-03-01T00:00:04Z    -                 -
+     r-edge    pia        f       -         -           f            f          2026-03-01T23:59:59Z    2026-03-01T23:59:59Z    -                 -
      r-other   uma        g       -         -           t            f          2026-03-01T00:00:04Z    2026-03-01T00:00:04Z    2026-03-01T01:00Z -`,
+  )
+  await put(
+    run,
+    'intake.responses',
+    `id patient_id form_id is_submitted created_at
+     theirs uma f t 2026-03-01T00:00:01Z`,
+    [2],
   )
 }
 
@@ -107,9 +117,9 @@ export const OUTCOMES: World = {
       query: `select message_id, response_id, is_sent, is_opened, is_answered, answered_at, time_to_answer
         from intake_analytics.message_outcomes where message_id !~ '^word'`,
       rows: `
-        first     r-first   true true  true  2026-03-04T00:00 3~days
-        second    r-second  true false false -                -
-        third     -         true false false -                -
+        z-first   r-first   true true  true  2026-03-04T00:00 3~days
+        m-second  r-second  true false false -                -
+        a-third   -         true false false -                -
         same-1    -         true false false -                -
         same-2    r-same    true false false -                -
         packed    r-packed  true true  true  2026-03-02T00:00 1~day
@@ -125,14 +135,16 @@ export const OUTCOMES: World = {
         answered  r-amy     true true  true  2026-03-01T00:00 00:00:00
         backwards r-bea     true true  true  2026-02-28T23:00 -
         several   s-a       true true  true  2026-03-01T01:00 01:00:00
-        untouched -         true false false -                -`,
+        untouched -         true false false -                -
+        edge-1    -         true false false -                -
+        edge-2    r-edge    true false false -                -`,
     },
     {
       promise: 'have the names of what they ask for, and the provider of their patient',
       query: `select message_id, patient, form, packet, document_id, provider from intake_analytics.message_outcomes
-        where message_id in ('first', 'packed', 'document', 'nobody''s')`,
+        where message_id in ('z-first', 'packed', 'document', 'nobody''s')`,
       rows: `
-        first     ann                Form -      - provider~Dr.~Who
+        z-first   ann                Form -      - provider~Dr.~Who
         packed    pam                Form Packet - -
         document  pam                -    -      d -
         nobody's  -                  Form -      - -`,

@@ -23,6 +23,7 @@ async function fill(run: Run): Promise<void> {
      whole              4        w-unknown
      whole              5        not-loaded
      whole              6        -
+     whole              7        w-done-2
      at-once            1        a-done
      deleted            1        d-done`,
   )
@@ -38,6 +39,7 @@ async function fill(run: Run): Promise<void> {
     `id        patient_id form_id packet_id is_submitted is_skipped is_archived created_at        submitted_at      _deleted_at
      -- Members of what was reported.
      w-done    bob        f       k         t            f          f           2026-03-01T00:00Z 2026-03-01T12:00Z -
+     w-done-2  ann        f       k         t            f          f           2026-03-01T00:00Z 2026-03-01T12:00Z -
      w-open    ann        g       k         f            f          f           2026-03-01T00:00Z -                 -
      w-skipped ann        h       k         t            t          f           2026-03-01T00:00Z 2026-03-01T12:00Z -
      w-unknown ann        i       k         -            -          -           2026-03-01T00:00Z -                 -
@@ -45,7 +47,7 @@ async function fill(run: Run): Promise<void> {
      d-done    ann        f       k         t            f          f           2026-03-01T00:00Z 2026-03-01T12:00Z -
      -- Two rounds of three forms; the second was not finished. Of two at the same time the ids decide.
      one-f     cyd        f       k         t            f          t           2026-03-02T00:00Z 2026-03-03T00:00Z -
-     one-g     cyd        g       k         t            -          t           2026-03-01T00:00Z 2026-03-02T00:00Z -
+     z-g       cyd        g       k         t            -          t           2026-03-01T00:00Z 2026-03-02T00:00Z -
      one-h     cyd        h       k         f            t          t           2026-03-03T00:00Z 2026-03-09T00:00Z -
      two-f     cyd        f       k         t            f          t           2026-03-02T00:00Z 2026-03-04T00:00Z -
      two-g     cyd        g       k         f            f          f           2026-03-05T00:00Z -                 -
@@ -60,8 +62,9 @@ async function fill(run: Run): Promise<void> {
      gone      ian        f       k         t            f          f           2026-03-01T00:00Z 2026-03-02T00:00Z 2026-03-03`,
   )
   await run(
-    `insert into intake_ops.runs (kind, finished_at) values ('backfill', '2026-03-01T00:00Z'), ('backfill', '2026-03-05T00:00Z'),
-       ('backfill', '2026-03-09T00:00Z'), ('backfill', null)`,
+    `insert into intake_ops.runs (run_id, kind, finished_at) overriding system value
+       values (1, 'backfill', '2026-03-01T00:00Z'), (2, 'backfill', '2026-03-05T00:00Z'),
+       (3, 'backfill', '2026-03-09T00:00Z'), (4, 'backfill', null)`,
   )
   await put(
     run,
@@ -95,7 +98,7 @@ export const PACKETS: World = {
           created_at, submitted_at, time_to_submit
         from intake_analytics.packet_progress`,
       rows: `
-        whole   ann k Packet submitted true  false 5 1 1 2026-03-01T00:00 2026-03-02T00:00 1~day
+        whole   ann k Packet submitted true  false 6 2 1 2026-03-01T00:00 2026-03-02T00:00 1~day
         at-once ann k Packet submitted true  true  1 1 0 2026-03-01T00:00 2026-03-01T00:00 00:00:00
         no-one  -   j -      -         -     -     0 0 0 2026-03-02T00:00 2026-03-01T00:00 -
         -       cyd k Packet submitted true  true  3 2 1 2026-03-01T00:00 2026-03-03T00:00 2~days

@@ -2,18 +2,24 @@
 import { put, putTeams, type Run, type World } from './tables.ts'
 
 const KINDS = ['signature', 'file', 'matrix', 'hologram']
+/** Questions that no signature answers. */
+const PLAIN = ['dropdown', 'checkbox', 'date', 'short_text', 'display_only']
 
 async function fill(run: Run): Promise<void> {
   await putTeams(run)
   await put(run, 'intake.patients', `id\nann`)
-  await put(run, 'intake.forms', `id name\nf Form`)
+  await put(run, 'intake.forms', `id name\nf Form\nh Other`)
   const asked = KINDS.flatMap((kind, at) =>
     Array.from({ length: 8 }, (_, place) => `f ${at * 10 + place} ${kind}-${place} ${kind} ${kind}~${place}`),
   )
   await put(
     run,
     'intake.form_questions',
-    ['form_id position question_id question_type text', ...asked, 'f 90 number number How~many?'].join('\n'),
+    [
+      'form_id position question_id question_type text',
+      ...[...asked, 'f 90 number number How~many?'],
+      ...PLAIN.map((kind, at) => `f ${91 + at} ${kind} ${kind} ${kind}`),
+    ].join('\n'),
   )
   await put(
     run,
@@ -36,6 +42,7 @@ async function fill(run: Run): Promise<void> {
       'r 91 1 gone -',
       'r 92 1 gone-too -',
       'r 93 1 gone-text words',
+      ...PLAIN.map((kind, at) => `r ${94 + at} 1 ${kind} -`),
     ].join('\n'),
   )
   await put(
@@ -53,7 +60,8 @@ async function fill(run: Run): Promise<void> {
      r           8        file-1       Ann         -                 t
      r           9        matrix-1     Ann         -                 t
      r           10       number       Ann         -                 t
-     r           11       gone         Ann         -                 -`,
+     r           11       gone         Ann         -                 -
+${PLAIN.map((kind, at) => `     r ${20 + at} ${kind} Ann - t`).join('\n')}`,
   )
   await put(
     run,
@@ -88,14 +96,27 @@ async function fill(run: Run): Promise<void> {
   await put(
     run,
     'intake.form_questions',
-    `form_id position question_id question_type text\nf 95 open matrix Open\nf 96 shut matrix Shut`,
+    `form_id position question_id question_type text\nf 195 open matrix Open\nf 196 shut matrix Shut\nh 1 open matrix Open`,
   )
   await run(
     `insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by, by_type)
      select team_id, form_id, question_id, intake_ops.wording(question_type, text), true, 'person', question_id = 'shut'
      from intake.form_questions where question_id in ('open', 'shut')`,
   )
-  await put(run, 'intake_raw.question_concepts', `form_id question_id concept\nf open drugs`)
+  // Decisions on former wordings: of another form, team, question or type, by the type, and one that counts.
+  await run(
+    `insert into intake_ops.classifications (team_id, form_id, question_id, wording, is_visible, decided_by)
+     select team_id, form_id, question_id, intake_ops.wording(type, text), true, by
+     from (values (1, 'h', 'open', 'matrix', 'Former', 'person'), (2, 'f', 'open', 'matrix', 'Former', 'person'),
+       (1, 'f', 'open-date', 'matrix', 'Former', 'person'), (1, 'f', 'open', 'date', 'Former', 'person'),
+       (1, 'f', 'open', 'matrix', 'Older', 'type'), (1, 'f', 'open', 'matrix', 'Before', 'person')
+     ) own (team_id, form_id, question_id, type, text, by)`,
+  )
+  await put(
+    run,
+    'intake_raw.question_concepts',
+    `form_id question_id concept\nf open drugs\nh open theirs\nf shut shut`,
+  )
   await put(
     run,
     'intake.response_matrix_cells',
@@ -109,7 +130,20 @@ async function fill(run: Run): Promise<void> {
      r           26       open        r1     Row      c1        Column      on~2001-02-03
      r           27       shut        r1     Row      c1        Column      words
      r           28       never-asked r1     Row      c1        Column      words
-     other       20       open        r1     Row      c1        Column      theirs`,
+     other       20       open        r1     Row      c1        Column      theirs
+     r           29       open        r1     Row      c1        Column      1999-09-29
+     formless    20       open        r1     Row      c1        Column      theirs`,
+  )
+  await put(run, 'intake.responses', `id form_id\nformless g`)
+  await put(
+    run,
+    'intake.response_matrix_cells',
+    `response_id position question_id row_text value_text question_text
+     r           30       open        Row      30         Former
+     r           31       open        Row      31         Older
+     r           32       open        Row      32         Before
+     r           33       open        Row      33         ''
+     r           34       open        Row      34         Open`,
   )
 }
 
@@ -136,7 +170,7 @@ export const PARTS: World = {
     {
       promise: 'leave no answer undecided: it is there or not',
       query: `select count(*) as answers, count(is_answered) as known from intake_analytics.answers`,
-      rows: '36 36',
+      rows: '41 41',
     },
     {
       promise:
@@ -153,14 +187,22 @@ export const PARTS: World = {
         r     26 open        true  Row Column on~2001-02-03 -
         r     27 shut        false -   -      -             -
         r     28 never-asked false -   -      -             -
-        other 20 open        true  Row Column theirs        -`,
+        other 20 open        true  Row Column theirs        -
+        r     29 open        true  Row Column -             1999
+        r     30 open        false -   -      -             -
+        r     31 open        false -   -      -             -
+        r     32 open        true  Row -      32            -
+        r     33 open        true  Row -      33            -
+        r     34 open        true  Row -      34            -
+        formless 20 open     false -   -      -             -`,
     },
     {
       promise: 'name patient, form, question and concept of a cell',
       query: `select response_id, patient, form_id, form, submitted_at, question_text, concept from intake_analytics.matrix_answers where position = 20`,
       rows: `
         r     ann f Form 2026-03-02T00:00 Open drugs
-        other bob f Form -                Open drugs`,
+        other bob f Form -                Open drugs
+        formless - g - - - -`,
     },
   ],
 }

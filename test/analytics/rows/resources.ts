@@ -30,8 +30,8 @@ async function fill(run: Run): Promise<void> {
     run,
     'intake.patient_tags',
     `patient_id position name
-     whole      2        second
      whole      10       last
+     whole      2        second
      whole      3        ~
      whole      4        -`,
   )
@@ -42,7 +42,8 @@ async function fill(run: Run): Promise<void> {
      whole      Eve        Lee       557          sister       Road~2  -        Ede  MA    02139
      bare       -          -         -            friend       -       -        -    -     -
      part       -          -         558          ~            -       -        -    -     -
-     a_b        -          -         -            -            -       -        -    -     10001`,
+     a_b        -          -         -            -            -       -        -    -     10001
+     blank      Gil        -         -            -            -       -        -    -     -`,
   )
 }
 
@@ -76,7 +77,12 @@ export const RESOURCES: World = {
           }),
         ],
         ['bare', 'bare', '2026-01-03T00:00:00+00:00', patient('bare', {})],
-        ['blank', 'blank', '2026-01-03T00:00:00+00:00', patient('blank', {})],
+        [
+          'blank',
+          'blank',
+          '2026-01-03T00:00:00+00:00',
+          patient('blank', { contact: [{ name: { given: ['Gil'] } }] }),
+        ],
         [
           'part',
           'part',

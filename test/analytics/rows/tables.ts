@@ -32,7 +32,7 @@ export function rowsOf(text: string): readonly Row[] {
 }
 
 /** Words that differ between the two teams, whose ids are the same. */
-const WORDS = /^(name|text|concept|code|question_text|link_id)$/
+const WORDS = /^(name|text|concept|code|question_text|link_id|provider)$/
 
 const ofTeam = (team_id: number, row: Row): Row => ({
   team_id,

@@ -93,6 +93,63 @@ describe('columns', () => {
   })
 })
 
+describe('the type of a column', () => {
+  it.each([
+    ['number', 'slider', false, 'numeric'],
+    ['number', 'slider', true, 'numeric[]'],
+    ['checkbox', 'yes_no', false, 'boolean'],
+    ['checkbox', 'yes_no', true, 'boolean[]'],
+    ['date', 'Date', false, 'date'],
+    ['date', 'date', true, 'date[]'],
+    ['date', 'datetime', false, 'text'],
+    ['date', 'datetime', true, 'text[]'],
+    ['date', null, false, 'text'],
+    ['year', 'date', true, 'integer'],
+    ['choice', 'dropdown', false, 'text'],
+    ['choice', 'dropdown', true, 'text[]'],
+    ['choice', 'Multi_select', false, 'text[]'],
+    ['choice', null, false, 'text'],
+    ['file', 'file', false, 'text[]'],
+    ['matrix', 'matrix', true, 'jsonb'],
+    ['signature', 'signature', true, 'timestamptz'],
+    ['text', 'long_text', false, 'text'],
+    ['other', null, true, 'text[]'],
+  ])('of a question of kind %s and type %s that repeats (%s) is %s', (kind, question_type, repeats, type) => {
+    const asked = { question_id: 'q', question_text: 'Q', question_type, kind, repeats, is_asked: true }
+    const [column, ...others] = columnsFor([], [asked], new Set())
+    expect(others).toEqual([])
+    expect(`${column!.data_type}${column!.is_array ? '[]' : ''}`).toBe(type)
+    expect(columnsFor([], [{ ...asked, is_asked: false }], new Set())).toEqual([column])
+  })
+
+  it.each([
+    ['text', true],
+    ['number', true],
+    ['checkbox', true],
+    ['matrix', false],
+    ['signature', false],
+    ['year', false],
+  ])(
+    'of a question of kind %s that is no longer asked becomes an array once an answer repeats: %s',
+    (kind, grows) => {
+      const asked = {
+        question_id: 'q',
+        question_text: 'Q',
+        question_type: null,
+        kind,
+        repeats: false,
+        is_asked: true,
+      }
+      const before = columnsFor([], [asked], new Set())
+      const left = { ...asked, question_text: 'about one', kind: 'other', is_asked: false }
+      expect(columnsFor(before, [left], new Set())).toEqual(before)
+      const after = columnsFor(before, [{ ...left, repeats: true }], new Set())
+      expect(after.map(({ column_name }) => column_name)).toEqual(grows ? ['q', 'q_all'] : ['q'])
+      expect(after[0]).toEqual(before[0])
+    },
+  )
+})
+
 describe('columns of a question', () => {
   const asked = (kind: string, repeats: boolean) => ({
     ...{ question_id: 'q', question_text: 'Medicine', question_type: kind, kind, repeats, is_asked: true },
@@ -419,6 +476,123 @@ describe('the view of a form', () => {
     expect(await columns('intake.form_questions_2')).toEqual([
       ...before,
       'added_while_somebody_reads numeric',
+    ])
+  })
+
+  it('has the first value of a question and all in their order, of its own form and response', async () => {
+    const asked = (id: string, type: string) => ({ id, type, text: `Ordered ${id}` })
+    const kinds = {
+      n: 'number',
+      t: 'checkbox',
+      d: 'date',
+      x: 'short_text',
+      k: 'matrix',
+      f: 'file',
+      s: 'signature',
+    }
+    const questions = Object.entries(kinds).map(([id, type]) => asked(id, type))
+    service.records.forms.push(form('o', 'Ordered', questions), form('other', 'Other order', questions))
+    const given = (id: string, ...values: string[]) => values.map((value) => said(id, value, `Ordered ${id}`))
+    const cell = (place: string, text: string | undefined, answer_text: string) => ({
+      question: { id: 'k', text: 'Ordered k' },
+      row: { id: `row ${place}`, text },
+      column: { id: `column ${place}`, text },
+      answer_text,
+    })
+    const once = [
+      ...given('n', '1'),
+      ...given('t', 'true'),
+      ...given('d', '2001-02-03'),
+      ...given('x', 'one'),
+    ]
+    service.records.responses.push(
+      response('o1', 'o', { answers: once, is_submitted: false }),
+      response('o3', 'other', { answers: once, files: [{ id: 'a', question: { id: 'f' }, name: 'other' }] }),
+    )
+    await run('backfill')
+    service.records.responses.push(
+      response('o2', 'o', {
+        answers: [
+          ...[
+            given('n', '3', 'none', '2'),
+            given('t', 'false', 'true'),
+            given('d', '2002-01-01', '2003-01-01'),
+          ],
+          given('x', '', 'two', 'one'),
+        ].flat(),
+        matrix_cells: [cell('b', 'B', 'first'), cell('a', undefined, 'second'), cell('c', 'C', '2001-02-03')],
+        files: ['z.png', 'a.png'].map((name) => ({ id: name, question: { id: 'f' }, name })),
+        e_signatures: ['03', '02'].map((day) => ({
+          ...{ id: day, question: { id: 's' }, signer_name: '', signed_at: `2026-01-${day}T00:00:00Z` },
+        })),
+      }),
+    )
+    await run('backfill')
+    for (const id of ['d', 'x', 'k']) await run('classify', 'set', id, 'visible', '--form', 'Ordered')
+    const cells = [
+      { row: 'B', column: 'B', value: 'first' },
+      { row: 'row a', column: 'column a', value: 'second' },
+    ]
+    const day = (text: string) =>
+      expect.toSatisfy((at) =>
+        new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().startsWith(text),
+      )
+    expect(await rows('select * from intake.form_ordered order by response_id')).toMatchObject([
+      {
+        response_id: 'o1',
+        ordered_n: '1',
+        ordered_t: true,
+        ordered_x: 'one',
+        ordered_f: null,
+        ordered_s: null,
+        ordered_k: null,
+      },
+      {
+        ...{
+          response_id: 'o2',
+          ordered_n: '3',
+          ordered_n_all: [3, null, 2],
+          ordered_t: false,
+          ordered_t_all: [false, true],
+        },
+        ...{ ordered_d: day('2002-01-01'), ordered_d_all: [day('2002-01-01'), day('2003-01-01')] },
+        ...{ ordered_x: '', ordered_x_all: ['', 'two', 'one'], ordered_f: ['z.png', 'a.png'] },
+        ...{
+          ordered_s: new Date('2026-01-02T00:00:00Z'),
+          ordered_k: [...cells, { row: 'C', column: 'C', value: '2001-02-03' }],
+        },
+      },
+    ])
+    const analyst = await makeLogin(warehouse.url, 'intake_analyst')
+    expect(await analyst.rows('select * from intake_forms.form_ordered order by response_id')).toMatchObject([
+      {
+        response_id: 'o1',
+        is_submitted: false,
+        ordered_n: '1',
+        ordered_t: true,
+        ordered_d: 2001,
+        ordered_x: 'one',
+        ordered_f: false,
+        ordered_s: false,
+        ordered_k: null,
+      },
+      {
+        ...{
+          response_id: 'o2',
+          ordered_n: '3',
+          ordered_n_all: [3, 2],
+          ordered_t: false,
+          ordered_t_all: [false, true],
+        },
+        ...{
+          ordered_d: 2002,
+          ordered_x: '',
+          ordered_x_all: ['', 'two', 'one'],
+          ordered_f: true,
+          ordered_s: true,
+        },
+        ordered_k: [...cells, { row: 'C', column: 'C', value: '2001' }],
+      },
     ])
   })
 
