@@ -100,6 +100,25 @@ describe.each(WAYS)('two requests %s for one record', (_, ask) => {
   })
 })
 
+it('a partial record is fetched at once, others a second later: the clock of the service may be that early', async () => {
+  await scene.rows('begin')
+  const reasons = ['partial', 'contested', 'member'] as const
+  await requestRefetches(
+    scene.session.db,
+    reasons.map((reason) => ({ ...conflicting(reason), reason })),
+  )
+  expect(
+    await scene.rows(
+      'select id, extract(epoch from due_at - now())::float8 as pause from intake_ops.refetches order by id desc',
+    ),
+  ).toEqual([
+    { id: 'partial', pause: 0 },
+    { id: 'member', pause: 1 },
+    { id: 'contested', pause: 1 },
+  ])
+  await scene.rows('rollback')
+})
+
 it('a request that the stored state satisfies is dropped; one for the next microsecond is not', async () => {
   expect(await requestRefetches(scene.session.db, [member(5), member(10)])).toBe(0)
   expect(await requestRefetches(scene.session.db, [member(11)])).toBe(1)

@@ -173,7 +173,28 @@ describe('settling', () => {
       teamId,
     ])
     const before = await checkpoints()
+    const scans = () =>
+      rowsOf(
+        one,
+        'select team_id, stream from intake_ops.scans where team_id in ($1, $1 + 1) order by 1, 2',
+        [teamId],
+      )
+    await rowsOf(
+      one,
+      `insert into intake_ops.scans (team_id, stream, request, started_at, began_at, first_page, pages)
+       select team, stream, '', now(), now(), '{}', 0
+       from unnest(array[$1::int, $1 + 1]) as team, unnest(array['forms', 'patients']) as stream`,
+      [teamId],
+    )
+    await expect(settleSlice(one.db, { ...taken, epoch: '99' }, {})).rejects.toMatchObject(lost)
+    expect(await scans()).toHaveLength(4)
     await settleSlice(one.db, taken, { newest: null, steady: true })
+    // How far the scan had come is forgotten, that of others is not.
+    expect(await scans()).toEqual([
+      { team_id: teamId, stream: 'forms' },
+      { team_id: teamId + 1, stream: 'forms' },
+      { team_id: teamId + 1, stream: 'patients' },
+    ])
     const changed = (await checkpoints()).filter((row) => !before.some(({ xmin }) => xmin === row.xmin))
     expect(changed).toMatchObject([
       { ...{ team_id: teamId, stream: 'patients', slice: '' }, cursor: { newest: null, steady: true } },

@@ -464,6 +464,21 @@ test('a packet response with a stamp in the future, whose event has no timestamp
   expect(await scene.rows('select form_index from intake.packet_responses')).toEqual([{ form_index: 2 }])
 })
 
+test('the members of a submitted packet are fetched, unless they were read after the submission, or its event', async () => {
+  const submitted = (id: string, submitted_at: unknown) => ({
+    ...patientEvent(id, 10),
+    source: 'packet_response',
+    data: { id, packet: { id: 'k' }, is_submitted: true, submitted_at, responses: [`of ${id}`] },
+  })
+  await scene.store([submitted('a', noonPlus(5)), submitted('b', noonPlus(20)), submitted('c', null)])
+  await scene.drain()
+  expect(await scene.rows('select id, reason, since::text from intake_ops.refetches order by id')).toEqual([
+    { id: 'of a', reason: 'member', since: '2026-01-01 12:00:05+00' },
+    { id: 'of b', reason: 'member', since: '2026-01-01 12:00:10+00' },
+    { id: 'of c', reason: 'member', since: '2026-01-01 12:00:10+00' },
+  ])
+})
+
 test('a partial packet response is loaded if none is stored, and dead-lettered if it would null a stored value', async () => {
   const packetEvent = (second: number, data: Record<string, unknown>) => ({
     ...patientEvent('k1', second),

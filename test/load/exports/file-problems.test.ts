@@ -1,6 +1,7 @@
 /** Problems of a file: all are counted, and so many are listed that the row of the export stays small. */
 import { expect, test } from 'vitest'
 import { openExportText } from '../../../src/load/exports/export-text.ts'
+import { openFileLines } from '../../../src/load/exports/file-lines.ts'
 import { openFileProblems } from '../../../src/load/exports/file-problems.ts'
 
 test.each([1, 1_000, 1_001])(
@@ -21,6 +22,21 @@ test.each([1, 1_000, 1_001])(
     expect([...problems.at]).toEqual([[JSON.stringify([7, 'raw_text.rows[].sent_at', 'odd']), count]])
   },
 )
+
+test.each([
+  ['as specified', 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,q', 0],
+  [
+    'in another case, with other blanks',
+    'client  id,FIRSTNAME, Last Name,email,Sent At,Completed at,archived',
+    0,
+  ],
+  ['in another order', 'First Name,Client ID,Last Name,Email,Sent at,Completed at,Archived', 1],
+  ['too few', 'Client ID,First Name,Last Name,Email,Sent at,Completed at', 1],
+])('leading titles %s: of this header there are so many problems', (_, header, count) => {
+  const problems = openFileProblems(1)
+  openFileLines({ teamId: 1, exportId: 'e', fromJson: false }, problems).add(header.split(','), true)
+  expect(problems.count).toBe(count)
+})
 
 test('a record of up to 64 MiB is read, a longer one ends the file, before it fills the memory', () => {
   const text = openExportText({ isJsonString: false }, () => {})

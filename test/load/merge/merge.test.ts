@@ -288,6 +288,22 @@ describe('records of other teams and streams', () => {
     expect(await dumpStream(one, patients, 1)).toEqual(before)
   })
 
+  test('are changed when a greater state replaces them, and only then', async () => {
+    await committed(one, patients, [person('a', { seen: 1 }), person('b', { seen: 50 })], { kind: 'empty' })
+    await rowsOf(one, `update intake_raw.records set changed_at = '2020-01-01', change_seq = 1`)
+    const incoming = ['a', 'b'].map((id) => person(id, { seen: 9, name: 'x' }))
+    await committed(one, patients, incoming, EVENTS)
+    expect(
+      await rowsOf(
+        one,
+        `select id, change_seq > 1 as numbered, changed_at > '2020-01-02' as dated from intake_raw.records order by id`,
+      ),
+    ).toEqual([
+      { id: 'a', numbered: true, dated: true },
+      { id: 'b', numbered: false, dated: false },
+    ])
+  })
+
   test('several merges in one transaction count only their own records', async () => {
     await one.client.query('begin')
     const counts: WriteResult[] = []
