@@ -115,6 +115,8 @@ export const MUTATIONS: readonly Mutation[] = [
     from: '  if (now < resumesAt(limit, true)) return true\n',
     to: '',
     tests: ['test/api/budget/explain.test.ts'],
+  },
+  {
     bug: 'a slice is claimed without a sign of life of its worker',
     file: 'src/load/claims.ts',
     from: "set state = 'claimed', owner = ${owner}, heartbeat_at = now(), claimed_at",
