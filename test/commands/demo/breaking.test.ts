@@ -50,8 +50,11 @@ beforeEach(() => {
 
 const load = async () => {
   loads.push(faults.at(-1) ?? DEMO_FAULTS)
-  for (const [id, city] of cities)
-    await query(warehouse.url, 'update intake.patients set city = $2 where id = $1', [id, city])
+  await query(
+    warehouse.url,
+    'update intake.patients set city = each.value from json_each_text($1) each where id = each.key',
+    [JSON.stringify(Object.fromEntries(cities))],
+  )
   return ended as never
 }
 const breakages = () =>

@@ -13,7 +13,9 @@ beforeAll(async () => {
 afterAll(async () => {
   await warehouse.drop()
 })
-beforeEach(() => query(warehouse.url, `truncate intake_ops.runs restart identity cascade`))
+beforeEach(() =>
+  query(warehouse.url, 'delete from intake_ops.runs; alter sequence intake_ops.runs_run_id_seq restart'),
+)
 
 const show = async (id: number, ...words: string[]) => {
   const { code, stdout } = await runCommand(['runs', 'show', String(id), ...words], {

@@ -9,16 +9,15 @@ let scene: Scene
 
 beforeAll(async () => {
   scene = await openScene({ patients: 3, forms: 2, packets: 1, documents: 1, responses: 0 })
-  expect((await scene.backfill('--streams', 'packets')).code).toBe(0)
+  await scene.query(`insert into intake.teams (name) values ('default'), ('elsewhere')`)
 })
 afterAll(() => scene?.[Symbol.asyncDispose]())
 
 const backfill = (env: object, ...words: string[]) =>
   runCommand(['backfill', '--streams', 'packets', ...words], { ...scene.env, ...env })
 
-it('removes what is past its retention, where no serve does; a dry run removes nothing', async () => {
+it('removes what is past its retention, where no serve does, and sets the key of the analysts’ views; a dry run does neither', async () => {
   await scene.query(`
-    insert into intake.teams (name) values ('elsewhere');
     insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason, status, settled_at)
       select 1, 'patients', n::text, 'x', 'x', 'discarded', now() - n * interval '1 day' from unnest(array[9, 11]) n;
     insert into intake_raw.set_aside (dead_letter_id, body) select id, '{}' from intake_ops.dead_letters;
@@ -32,32 +31,25 @@ it('removes what is past its retention, where no serve does; a dry run removes n
         (select array_agg(team_id order by team_id) from intake_ops.delivery_checks) as checks`)
     return row
   }
-  const days = { INTAKE_INBOX_DAYS: '10', INTAKE_RUN_DAYS: '20' }
-  expect((await backfill(days, '--dry-run')).code).toBe(0)
-  expect(await left()).toEqual({ bodies: 2, runs: 2, checks: [1, 2] })
-  expect((await backfill(days)).code).toBe(0)
+  const key = async () => (await scene.query('select inner_pad from intake_ops.analytics_key'))[0]
+  const before = await key()
+  const own = { INTAKE_INBOX_DAYS: '10', INTAKE_RUN_DAYS: '20', INTAKE_ANALYTICS_KEY: 'k'.repeat(32) }
+  expect((await backfill(own, '--dry-run')).code).toBe(0)
+  expect([await left(), await key()]).toEqual([{ bodies: 2, runs: 2, checks: [1, 2] }, before])
+  expect((await backfill(own)).code).toBe(0)
+  expect(await key()).not.toEqual(before)
   // Deliveries of teams of other processes are theirs to settle.
   expect(await left()).toEqual({ bodies: 1, runs: 1, checks: [2] })
 })
 
 it('retention that fails is a line of the log, and the run has succeeded', async () => {
   await scene.query('alter table intake_raw.set_aside rename to away')
-  const ended = await backfill({})
+  const ended = await scene.backfill('--streams', 'patients')
   await scene.query('alter table intake_raw.away rename to set_aside')
   expect([ended.code, ended.stderr]).toEqual([
     0,
     expect.stringContaining('expired rows could not be removed'),
   ])
-})
-
-it('sets the key of the analysts’ views that it was given, unless it is a dry run', async () => {
-  const key = async () => (await scene.query('select inner_pad from intake_ops.analytics_key'))[0]
-  const before = await key()
-  const own = { INTAKE_ANALYTICS_KEY: 'a key of thirty-two characters, or more' }
-  await backfill(own, '--dry-run')
-  expect(await key()).toEqual(before)
-  expect((await backfill(own)).code).toBe(0)
-  expect(await key()).not.toEqual(before)
 })
 
 it('options that exclude each other are named before anything is read', async () => {
@@ -80,32 +72,17 @@ it('a scheduled backfill logs the sums of its streams, as a warning where it nee
     const place = { url: scene.url, config: { lookbackDays: 2, sweepDays: 7 }, logger, version: '0.0.0' }
     return scheduledBackfill(place, [{ name: 'default', baseUrl, ...access }], new AbortController().signal)
   }
-  await scene.query(`alter table intake.patients add check (city is distinct from 'refused')`)
   const { control } = scene.emulator
   control.updatePatient(control.world().patients.at(0)!.id, { city: 'refused' })
+  control.deletePatient(control.world().patients.at(1)!.id)
+  await scene.query(`alter table intake.patients add check (city is distinct from 'refused')`)
   await run()
-  const last = () => JSON.parse(said.at(-1)!) as Record<string, unknown>
   const [sums] = await scene.query<{ fetched: number; changed: number }>(
     `select sum(fetched)::int as fetched, sum(changed)::int as changed from intake_ops.run_streams
      where run_id = (select max(run_id) from intake_ops.runs)`,
   )
-  expect(last()).toMatchObject({
-    level: 40,
-    msg: 'scheduled backfill: needs attention',
-    ...sums,
-    deleted: 0,
-    dead_letters: 1,
+  expect(JSON.parse(said.at(-1)!)).toMatchObject({
+    ...{ level: 40, msg: 'scheduled backfill: needs attention', ...sums, deleted: 1, dead_letters: 1 },
   })
-  control.deletePatient(control.world().patients.at(1)!.id)
-  control.updatePatient(control.world().patients.at(0)!.id, { city: 'accepted' })
-  await scene.query(
-    `update intake_ops.dead_letters set status = 'resolved', settled_at = now() where status = 'waiting'`,
-  )
-  await run()
-  expect(last()).toMatchObject({
-    level: 30,
-    msg: 'scheduled backfill: succeeded',
-    deleted: 1,
-    dead_letters: 0,
-  })
+  expect(sums!.changed).toBeGreaterThan(2)
 })

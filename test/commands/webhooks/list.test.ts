@@ -130,7 +130,7 @@ describe('events', () => {
     const all = await webhooks('events --limit 5', bare)
     expect(all.stdout).toMatch(/^2026-01-01T00:00:30Z +failed +500 +30 +updated +response +c-1 +timeout/m)
     expect(all.stdout).not.toContain('--limit')
-    const run = await webhooksApart('events --limit 3', bare)
+    const run = await webhooks('events --limit 3', bare)
     expect(run.code).toBe(0)
     expect(run.stdout.match(/00:00:\d\d/g)).toEqual(['00:00:30', '00:00:12', '00:00:07'])
     expect(run.stdout).toContain('the newest 3 of 5; --limit shows more\n')

@@ -91,7 +91,7 @@ describe('update', () => {
 describe('delete', () => {
   it('deletes at the service and retires the stored secret', async () => {
     await created()
-    const run = await webhooksApart('delete c-1')
+    const run = await webhooks('delete c-1')
     expect(run).toMatchObject({ code: 0, stdout: 'deleted c-1; its stored secret is retired\n' })
     expect(service.configs).toEqual([])
     expect(await retired()).toEqual({ 'c-1': true })
@@ -166,7 +166,7 @@ describe('test', () => {
       json(response, { detail: 'canary: the URL answered 500' }, 400)
       return true
     }
-    const run = await webhooksApart('test c-1', bare)
+    const run = await webhooks('test c-1', bare)
     expect(run).toMatchObject({ code: 1, stdout: 'the service says: canary: the URL answered 500\n' })
     expect(run.stderr).toContain('(400)')
     expect(run.stderr).not.toContain('canary')
@@ -185,6 +185,8 @@ it.each([
   ['update c-1 --replace --active true', '--url'],
   ['update c-1 --active maybe', '--active'],
   ['update .. --active true', "'id'"],
+  ['update %2e%2E --active true', "'id'"],
+  ['test %2e', "'id'"],
   ['delete', 'id'],
   ['delete c-1 c-2', 'too many arguments'],
   ['events --limit 0', '--limit'],
