@@ -134,7 +134,9 @@ describe('a rejection', () => {
   const episode = { owner: 'a', sentAt: 0, seenAt: 0, rejections: 1, retryAfter: null }
 
   test('stops all, and is explained by the process that met it, once the others have reported', () => {
-    const { limit, part, change } = open(rejected())
+    const used = new Limit(4)
+    used.accepted(used.sent(now - 500_000), now - 490_000)
+    const { limit, part, change } = open(rejected(used))
     const { division, notify } = change({ holders: { a: other() } })
     expect(division.episode).toEqual({
       ...{
@@ -152,11 +154,11 @@ describe('a rejection', () => {
       ...division,
       holders: { ...division.holders, a: other({ sends: [[now + AHEAD - SECOND - 20_000, 5]] }) },
     })
-    // Its own request was not counted; those of the others in the window were.
+    // Its own rejected request was not counted; the other one, and those of the others in the window, were.
     expect(learned.division).toMatchObject({
       episode: null,
       explainedUntil: now + AHEAD,
-      model: { count: 5 },
+      model: { count: 6 },
     })
     expect([learned.notify, learned.isMine, part.isOwner, limit.isBlocked]).toEqual([
       true,
@@ -226,6 +228,10 @@ describe('a rejection', () => {
     const shared = { model: model(9), isFixed: true, holders: { a: other({ isFixed: true }) } }
     expect(learning.change(shared).division.episode).toBe(null)
     expect([learning.limit.episode, learning.limit.isBlocked]).toEqual([null, false])
+    now += SECOND
+    rejected(learning.limit)
+    learning.change(shared)
+    expect(learning.limit.episode).toBe(null)
   })
 })
 
@@ -268,6 +274,7 @@ describe('a limit', () => {
     const { change } = open(new Limit(4, { requests: 9, seconds: 2 }))
     const { division } = change({ model: model(7), learned: model(7), revision: 1 })
     expect(division).toMatchObject({ isFixed: true, revision: 2, learned: { count: 7 } })
+    expect(division.holders.me!.isFixed).toBe(true)
     expect(division.model).toMatchObject({ count: 9, window: 2 * SECOND })
     expect(change(division).division.revision).toBe(2)
     expect(change({ ...division, isFixed: false }).division.revision).toBe(3)
@@ -291,6 +298,9 @@ describe('a limit', () => {
     const late = open()
     late.change({ model: model(7), revision: 1, holders: { a: other({ since: 1 }) } })
     expect(late.limit.mayRaise).toBe(false)
+    // Taken over once: what this process learns from then on is its own.
+    late.change({ model: model(8), revision: 1, holders: { a: other({ since: 1 }) } })
+    expect(late.limit.known!.count).toBe(7)
     const fixed = open()
     fixed.change({
       model: model(7),
@@ -361,6 +371,12 @@ test('permits that others lack are given up, which wakes them; and what is short
   const poor = open()
   poor.change({ model: model(4), holders: { a: other({ permits: 4 }) } })
   expect(poor.part.isShort).toBe(true)
+})
+
+test('permits that the division has given to a process, without an exchange of its own, are its share', () => {
+  const { limit, change } = open()
+  change({ model: model(4), revision: 1, holders: { me: other({ permits: 3 }) } })
+  expect(limit.share!.count).toBe(3)
 })
 
 test('a change that is made again, because another process was faster, begins with the share as it was', () => {

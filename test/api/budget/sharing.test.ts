@@ -195,6 +195,15 @@ describe('a process', () => {
     expect(process.failures).toEqual([])
   })
 
+  test('goes on alone when the store was away from the beginning', async () => {
+    const scene = open({ take: () => null, permitted: () => Infinity })
+    scene.store.setAway(true)
+    const process = scene.start({ rateLimit: { requests: 10, seconds: 1 } })
+    await scene.run(5)
+    expect(process.sent.length).toBeGreaterThanOrEqual(40)
+    expect(process.failures).toEqual([])
+  })
+
   test('begins at once although the last one was killed, but for what that one may still have used', async () => {
     const scene = open(slidingWindow(1000, 3600))
     const rateLimit = { requests: 1000, seconds: 3600 }
