@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { json } from '../../api/support/service.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
-import { openWarehouse } from '../../e2e/support/scene.ts'
+import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { runCommand } from '../../support/run-command.ts'
 
@@ -127,6 +127,7 @@ const NAMES = 'forms,responses,exports'
 
 test('a row belongs to the latest submitted response of its client to the form, else to an open one', async () => {
   expect((await run('backfill', '--streams', NAMES)).code).toBe(4)
+  await query(warehouse.url, `update intake.exports set name = 'spoiled' where id = 'unread'`)
   const ended = await run('verify', '--deep', '--json', '--streams', NAMES)
   expect(ended.code, ended.output).toBe(4)
   const { deep, streams } = JSON.parse(ended.stdout)
@@ -145,7 +146,9 @@ test('a row belongs to the latest submitted response of its client to the form, 
       { export_id: 'second', response_id: null, row_number: 2, position: null },
     ],
   })
+  // Of an export whose file cannot be read, its entry is compared.
   expect(streams.exports.note).toContain('1 file(s) could not be compared')
+  expect(streams.exports.different).toEqual([{ id: 'unread', fields: ['name'] }])
 })
 
 test('where the second reading fails, the exports fail, and the streams that were compared keep their results', async () => {
