@@ -53,6 +53,16 @@ begin
 end
 $$;
 
+-- Partitions (sql/partitions.sql) have no policies, so that only the loader may read them by their own names.
+do $$
+begin
+  if exists (select from pg_namespace where nspname = 'intake_partitions') then
+    grant usage on schema intake_partitions to intake_loader;
+    grant select, delete on all tables in schema intake_partitions to intake_loader;
+  end if;
+end
+$$;
+
 -- Settings of a role are not those of its members: intake-sync access grant gives each login the same.
 do $$
 begin

@@ -61,7 +61,8 @@ export async function planMigration(url: string): Promise<readonly PlannedStatem
         from pg_class own join pg_namespace schema on schema.oid = own.relnamespace where own.oid = named.oid
       ), name) as locked, coalesce((
       select sum(greatest(each.reltuples, 0)) from pg_class each
-      where each.oid = named.oid or each.oid in (select inhrelid from pg_inherits where inhparent = named.oid)
+      where each.relkind <> 'p'
+        and (each.oid = named.oid or each.oid in (select inhrelid from pg_inherits where inhparent = named.oid))
     ), 0)::float8 as rows
     from named`.execute(session.db)
   const found = new Map(rows.map((row) => [row.name, row]))

@@ -37,14 +37,21 @@ const LARGE_BYTES = 1_000_000
 
 /**
  * Planner statistics for tables that have none: autovacuum analyzes a newly filled table only minutes later, and until
- * then every query is planned as if the table were nearly empty. A table that has statistics is left to autovacuum.
+ * then every query is planned as if the table were nearly empty. A table that has statistics is left to autovacuum; but of
+ * those that sql/partitions.sql divided, it only analyzes the partitions, so these tables are analyzed as they grow.
  */
 async function analyzeNew(db: Kysely<Warehouse>): Promise<void> {
   const { rows } = await sql<{ name: string }>`
     select n.nspname || '.' || c.relname as name
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname in ('intake', 'intake_raw') and c.relkind = 'r' and c.reltuples < 0
-      and pg_relation_size(c.oid) > ${sql.lit(LARGE_BYTES)} and pg_has_role(c.relowner, 'usage')
+    left join lateral (
+      select sum(pg_relation_size(part.oid)) as bytes, sum(part.reltuples) as rows
+      from pg_partitioned_table join pg_inherits on inhparent = partrelid join pg_class part on part.oid = inhrelid
+      where partrelid = c.oid and partstrat = 'h'
+    ) divided on c.relkind = 'p'
+    where n.nspname in ('intake', 'intake_raw') and c.relkind in ('r', 'p') and pg_has_role(c.relowner, 'usage')
+      and (c.reltuples < 0 or divided.rows > 1.2 * c.reltuples)
+      and coalesce(divided.bytes, pg_relation_size(c.oid)) > ${sql.lit(LARGE_BYTES)}
     order by 1`.execute(db)
   if (rows.length > 0) await sql`analyze ${sql.join(rows.map(({ name }) => sql.table(name)))}`.execute(db)
 }

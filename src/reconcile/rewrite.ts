@@ -135,15 +135,7 @@ async function replaceChildren(
   teamId: number,
   { name, expected, parent, columns }: ExpectedTable,
 ): Promise<void> {
-  await sql`
-    delete from ${sql.table(name)} where ctid = any (array(
-      select child.ctid from ${AGREED} rewriting
-      cross join lateral (
-        select child.ctid from ${sql.table(name)} child
-        where child.team_id = ${teamId} and child.${sql.ref(parent)} = rewriting.id
-        offset 0
-      ) child
-    ))`.execute(db)
+  await deleteByKey(db, name, parent, teamId, sql`true`)
   await sql`
     insert into ${sql.table(name)} (${refs(columns)})
     select ${refs(columns)} from ${sql.table(expected)} where ${sql.ref(parent)} in (select id from ${AGREED})`.execute(
@@ -157,26 +149,30 @@ async function replaceRoots(
   { name, expected, columns }: ExpectedTable,
 ): Promise<RewriteCounts> {
   const own = sql`id in (select id from ${AGREED})`
+  const isGone = sql`not exists (select from ${sql.table(expected)} expected where expected.id = rewriting.id)`
+  await deleteByKey(db, name, 'id', teamId, isGone)
   const removed = await sql<{ ids: string }>`
-    with gone as (
-      delete from ${sql.table(name)} where ctid = any (array(
-        select stored.ctid from ${AGREED} rewriting
-        cross join lateral (
-          select stored.ctid from ${sql.table(name)} stored where stored.team_id = ${teamId} and stored.id = rewriting.id offset 0
-        ) stored
-        where not exists (select from ${sql.table(expected)} expected where expected.id = rewriting.id)
-      ))
-    )
-    select count(*) as ids from ${AGREED} rewriting
-    where not exists (select from ${sql.table(expected)} expected where expected.id = rewriting.id)`.execute(
-    db,
-  )
+    select count(*) as ids from ${AGREED} rewriting where ${isGone}`.execute(db)
   const assignments = columns.slice(2).map((column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`)
   const rewritten = await sql`
     insert into ${sql.table(name)} (${refs(columns)})
     select ${refs(columns)} from ${sql.table(expected)} where ${own} order by team_id, id
     on conflict (team_id, id) do update set ${sql.join(assignments)}, _loaded_at = now()`.execute(db)
   return { rewritten: Number(rewritten.numAffectedRows ?? 0), removed: Number(removed.rows[0]?.ids ?? 0) }
+}
+
+/** Deletes the rows of those ids of `rewriting`. They are in an array: the planner expects few, and so looks them up. */
+async function deleteByKey(
+  db: Session['db'],
+  name: string,
+  column: string,
+  teamId: number,
+  which: RawBuilder<unknown>,
+): Promise<void> {
+  await sql`
+    delete from ${sql.table(name)} stored
+    using unnest(array(select id from ${AGREED} rewriting where ${which} order by id)) as rewriting (id)
+    where stored.team_id = ${teamId} and stored.${sql.ref(column)} = rewriting.id`.execute(db)
 }
 
 function refs(columns: readonly string[]): RawBuilder<unknown> {

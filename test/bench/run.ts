@@ -101,7 +101,14 @@ const sections: readonly Section[] = [
   withWarehouse('peers', (warehouse) => benchPeers(warehouse, quick ? 20_000 : 100_000)),
   withWarehouse('mixture', (warehouse) => benchMixture(warehouse, quick ? 10_000 : 60_000)),
   withWarehouse('teams', (warehouse) => benchTeams(warehouse, quick ? 600 : 2_000)),
-  { name: 'partitions', measure: () => benchPartitions(patientSample, quick ? 20_000 : 100_000) },
+  {
+    name: 'partitions',
+    measure: () =>
+      benchPartitions(
+        patientSample,
+        quick ? { records: 20_000, events: 20_000 } : { records: 100_000, events: 220_000 },
+      ),
+  },
   withWarehouse('workers', async (warehouse) => [
     ...(await benchClaims(warehouse, 200)),
     ...(await benchWorkers(warehouse, { teams: quick ? 6 : 24, records: 10_000 })),

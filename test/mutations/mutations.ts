@@ -1145,8 +1145,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a record that another session inserts meanwhile is no conflict',
     file: 'src/load/merge/statements.ts',
-    from: 'when judged.is_new then written.replaced is not false',
-    to: 'when judged.is_new then written.replaced is null',
+    from: 'when judged.is_new then written.change_seq is distinct from judged.change_seq',
+    to: 'when judged.is_new then written.change_seq is null',
     tests: MIXTURE,
   },
   {

@@ -9,7 +9,7 @@ export async function tablesHolding(
   const tables = await query<{ name: string }>(
     url,
     `select format('%I.%I', schemaname, tablename) as name from pg_tables
-     where schemaname !~ '^pg_' and schemaname <> 'information_schema' order by 1`,
+     where schemaname !~ '^pg_' and schemaname not in ('information_schema', 'intake_partitions') order by 1`,
   )
   // A row's text shows bytes as hexadecimal digits.
   const patterns = texts.flatMap((text) => [`%${text}%`, `%${Buffer.from(text).toString('hex')}%`])

@@ -142,8 +142,8 @@ describe('verify --detach', () => {
   })
 
   it('reports differences of the one team that has them, as counts, with an alert, and repairs them if it is asked to', async () => {
-    await rows(`delete from intake.patients where ctid in (
-      select patient.ctid from intake.patients patient join intake.teams team using (team_id)
+    await rows(`delete from intake.patients where (team_id, id) in (
+      select team_id, id from intake.patients join intake.teams team using (team_id)
       where team.name = 'south' order by id limit 2)`)
     await rows(`update intake.forms form set name = 'planted' from intake.teams team
       where team.team_id = form.team_id and team.name = 'south' and form.id = (select min(id) from intake.forms)`)

@@ -1,5 +1,6 @@
 /**
- * One Postgres for a whole test run, and on it one migrated template database that tests clone (database.ts).
+ * One Postgres for a whole test run, and on it one migrated template database that tests clone (database.ts). With
+ * TEST_PARTITIONS, its large tables have so many partitions.
  *
  * Invariant: whichever server was chosen, the run leaves no process, port, file or database behind. Leftovers of a
  * killed run in the temporary directory are removed by the next run.
@@ -9,6 +10,7 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { migrate } from '../../src/analytics/migrate.ts'
+import { partition } from './partition.ts'
 import { openTestServer } from './server.ts'
 
 declare module 'vitest' {
@@ -44,6 +46,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const url = new URL(server.url)
     url.pathname = `/${template}`
     await migrate(url.href)
+    const { TEST_PARTITIONS: partitions } = process.env
+    if (partitions !== undefined) {
+      await withClient(url.href, (client) => partition(client, Number(partitions)))
+      await migrate(url.href)
+    }
   } catch (error) {
     await close().catch(() => undefined)
     throw error

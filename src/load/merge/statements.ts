@@ -8,6 +8,7 @@
  *   replaces the state that it compared. Only a key that another session inserts meanwhile is not locked: a conflict.
  * - The current state is looked up by key, one record at a time: no plan depends on the size or the statistics of a
  *   table. `offset 0` prevents the planner from joining the whole table instead.
+ * - No statement needs a place of a row (`ctid`) or another system column: tables may be partitioned (sql/partitions.sql).
  */
 import { type RawBuilder, sql } from 'kysely'
 import { type Stream, stampsDecide } from '../../streams/stream.ts'
@@ -166,7 +167,13 @@ function lockCurrent({ table, stage }: Target): string {
     ) current`)
 }
 
-/** A statement after `lockCurrent`, whose snapshot shows what the locks were waited for. */
+/** The default of `change_seq`. */
+const NEXT_CHANGE = sql`(pg_current_xact_id()::text::bigint << 20) | nextval('intake_raw.change_ordinal')`
+
+/**
+ * A statement after `lockCurrent`, whose snapshot shows what the locks were waited for. A row that was replaced in place of
+ * being inserted has another number of its change than the one that was given to it.
+ */
 function merge(
   { table, stage, columns }: Target,
   byStamps: boolean,
@@ -178,7 +185,7 @@ function merge(
       select incoming.team_id, incoming.id, incoming.deleted as tombstone, current.version is null as is_new,
         current.version is null or ${supersedes('incoming', byStamps)} as wins,
         current.hash <> incoming.hash or current.deleted <> incoming.deleted as differs,
-        ${winnerConflicts} as winner_conflicts
+        ${winnerConflicts} as winner_conflicts, ${NEXT_CHANGE} as change_seq
       from ${stage} incoming
       left join lateral (
         select version, observed_at, updated_at, deleted, hash, origin from ${table} current
@@ -187,18 +194,18 @@ function merge(
       ) current on true
     ),
     written as (
-      insert into ${table} as current (${refs(columns)})
-      select ${incoming} from ${stage} incoming join judged using (team_id, id) where judged.wins
+      insert into ${table} as current (${refs(columns)}, change_seq)
+      select ${incoming}, judged.change_seq from ${stage} incoming join judged using (team_id, id) where judged.wins
       order by incoming.team_id, incoming.stream, incoming.id
       on conflict (team_id, stream, id) do update set ${assignments(columns.slice(3), byStamps ? ['current', 'version'] : null)},
         change_seq = default, changed_at = default
       where ${supersedes('excluded', byStamps)}
-      returning team_id, id, xmax <> 0 as replaced
+      returning team_id, id, change_seq
     ),
     outcome as (
       select team_id, id, judged.tombstone, written.id is null as lost,
         case
-          when judged.is_new then written.replaced is not false
+          when judged.is_new then written.change_seq is distinct from judged.change_seq
           when written.id is null then judged.differs
           else judged.differs and coalesce(judged.winner_conflicts, false)
         end as conflict
@@ -220,15 +227,14 @@ function mergeRoot({ table, stage, columns }: Target, byStamps: boolean): string
     on conflict (team_id, id) do update set ${assignments(columns.slice(2), byStamps ? ['current', '_version'] : null)}, _loaded_at = now()`)
 }
 
+/**
+ * The keys come from arrays: the planner expects few elements in them, and so looks them up. Both arrays have the order in
+ * which a temporary table is read.
+ */
 function replaceChildren({ table, stage, columns, parent }: Target, root: Target): string {
+  const key = (column: string) => sql`array(select ${sql.ref(column)} from ${root.stage})`
   return text(sql`
-    delete from ${table} where ctid = any (array(
-      select child.ctid from ${root.stage} incoming
-      cross join lateral (
-        select child.ctid from ${table} child
-        where (child.team_id, child.${sql.ref(parent)}) = (incoming.team_id, incoming.id)
-        offset 0
-      ) child
-    ));
+    delete from ${table} child using unnest(${key('team_id')}, ${key('id')}) as incoming (team_id, id)
+    where (child.team_id, child.${sql.ref(parent)}) = (incoming.team_id, incoming.id);
     insert into ${table} (${refs(columns)}) select ${refs(columns)} from ${stage}`)
 }

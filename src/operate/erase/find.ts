@@ -58,11 +58,32 @@ export async function isKnown(db: Kysely<Warehouse>, patient: Patient, found: Fo
   return rows[0]?.known === true
 }
 
-export interface PastState {
-  /** The place of its row, which stays the same until the transaction ends if `lock` was set. */
+/** The place of a row of `record_history`, which may be partitioned. */
+export interface Place {
+  readonly part: string
   readonly ctid: string
+}
+
+export interface PastState {
+  /** Stays the same until the transaction ends if `lock` was set. */
+  readonly place: Place
   readonly id: string
   readonly isDeleted: boolean
+}
+
+/** The place of the row with this alias. */
+export function placeOf(row: string): RawBuilder<Place> {
+  return sql`jsonb_build_object('part', ${sql.ref(`${row}.tableoid`)}::text, 'ctid', ${sql.ref(`${row}.ctid`)}::text)`
+}
+
+/** Deletes states at places that are locked. */
+export async function deletePast(db: Kysely<Warehouse>, places: readonly Place[]): Promise<number> {
+  const tids = sql`${places.map(({ ctid }) => ctid)}::tid[]`
+  const { numAffectedRows } = await sql`
+    delete from intake_raw.record_history where ctid = any(${tids}) and (tableoid, ctid) in (
+      select * from unnest(${places.map(({ part }) => part)}::oid[], ${tids})
+    )`.execute(db)
+  return Number(numAffectedRows ?? 0n)
 }
 
 /** Superseded states of a stream that name a record in `theirs` in a place that only their payload has: a child. */
@@ -78,7 +99,7 @@ export async function pastContaining(
   const ids = new Set([...names].flatMap((name) => (name === PERSONS.name ? [] : (theirs.get(name) ?? []))))
   if (ids.size === 0) return []
   const { rows } = await sql<PastState & { payload: string }>`
-    select past.ctid::text as ctid, past.id, coalesce(record.deleted, false) as "isDeleted", past.payload::text as payload
+    select ${placeOf('past')} as place, past.id, coalesce(record.deleted, false) as "isDeleted", past.payload::text as payload
     from intake_raw.record_history past left join intake_raw.records record using (team_id, stream, id)
     where past.team_id = ${teamId} and past.stream = ${stream.name}
       and exists (select from unnest(${[...ids]}::text[]) as listed (id) where strpos(past.payload::text, listed.id) > 0)

@@ -15,7 +15,9 @@ export async function refreshStatistics(db: Kysely<Warehouse>): Promise<boolean>
     select format('%I.%I', nspname, relname) as name, pg_has_role(relowner, 'usage') as own
     from pg_class relation join pg_namespace schema on schema.oid = relnamespace
     where nspname in ('intake', 'intake_raw', 'intake_ops') and relkind in ('r', 'p') and not relispartition
-      and exists (select from pg_stats where schemaname = nspname and starts_with(tablename, relname))
+      and exists (
+        select from pg_stats where schemaname in (nspname, 'intake_partitions') and starts_with(tablename, relname)
+      )
     order by 1`.execute(db)
   for (const { name } of rows.filter(({ own }) => own)) await sql`analyze ${sql.table(name)}`.execute(db)
   return rows.every(({ own }) => own) && (await clearEmptyTables(db))
@@ -30,7 +32,9 @@ async function clearEmptyTables(db: Kysely<Warehouse>): Promise<boolean> {
     inherited: boolean
   }>`
     select schemaname as schema, tablename as table, inherited, array_agg(attname::text) as columns from pg_stats
-    where schemaname in ('intake', 'intake_raw', 'intake_ops') group by 1, 2, 3 order by 1, 2, 3`.execute(db)
+    where schemaname in ('intake', 'intake_raw', 'intake_ops', 'intake_partitions') group by 1, 2, 3 order by 1, 2, 3`.execute(
+    db,
+  )
   const { rows } = await sql<{ canClear: boolean }>`
     select to_regproc('pg_clear_attribute_stats') is not null as "canClear"`.execute(db)
   let cleared = true

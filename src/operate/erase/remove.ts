@@ -9,7 +9,7 @@ import type { StreamName } from '../../core/envelope.ts'
 import { forgetResponses } from '../../reconcile/verify/store.ts'
 import { ALL_STREAMS, FILES, streamNamed } from '../../streams/catalogue.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
-import { type Found, type Patient, pastContaining } from './find.ts'
+import { deletePast, type Found, type Patient, pastContaining } from './find.ts'
 
 /** Counts of removed rows. */
 export interface Removed {
@@ -94,9 +94,9 @@ async function removePastStates(db: Kysely<Warehouse>, patient: Patient, found: 
   for (const stream of ALL_STREAMS) {
     const past = await pastContaining(db, stream, patient, found, true)
     if (past.length === 0) continue
-    const places = past.map(({ ctid }) => ctid)
-    removed += await affected(
-      sql`delete from intake_raw.record_history where ctid = any(${places}::tid[])`.execute(db),
+    removed += await deletePast(
+      db,
+      past.map(({ place }) => place),
     )
   }
   return removed

@@ -14,6 +14,7 @@ import { ALL_STREAMS, PERSONS } from '../../streams/catalogue.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
+import { deletePast, type Place, placeOf } from '../erase/find.ts'
 import { identitiesIn } from '../erase/identities.ts'
 import { sumUpCounts } from '../health/counts.ts'
 
@@ -93,9 +94,9 @@ function daysBefore(now: Date, days: number): string {
 /** Identities in payloads of patients stay as keyed hashes, so that an erasure finds rows of exports under them. */
 async function pruneHistory(db: Kysely<Warehouse>, before: string): Promise<number> {
   return await db.transaction().execute(async (transaction) => {
-    const { rows } = await sql<{ place: string; teamId: number; id: string; payload: string | null }>`
-      select ctid::text as place, team_id as "teamId", id, case when stream = ${PERSONS.name} then payload::text end as payload
-      from intake_raw.record_history
+    const { rows } = await sql<{ place: Place; teamId: number; id: string; payload: string | null }>`
+      select ${placeOf('past')} as place, team_id as "teamId", id, case when stream = ${PERSONS.name} then payload::text end as payload
+      from intake_raw.record_history past
       where superseded_at < least(
         ${before}::timestamptz, (select min(started_at) from intake_ops.runs where status = 'running')
       )
@@ -112,11 +113,10 @@ async function pruneHistory(db: Kysely<Warehouse>, before: string): Promise<numb
         from unnest(${former.map(({ id }) => id)}::text[], ${former.map(({ hash }) => hash)}::text[]) as given (id, hash)
         order by 2, 3 on conflict do nothing`.execute(transaction)
     }
-    await sql`
-      delete from intake_raw.record_history where ctid = any(${rows.map(({ place }) => place)}::tid[])`.execute(
+    return await deletePast(
       transaction,
+      rows.map(({ place }) => place),
     )
-    return rows.length
   })
 }
 

@@ -105,7 +105,9 @@ async function fill(): Promise<void> {
   await run(`insert into intake.teams (name) values ('default'), ('other')`)
   const payload = JSON.stringify(patient('', { created_at: noonPlus(0), updated_at: noonPlus(0) }))
   for (const [table, [columns, values, rows]] of Object.entries(tables)) {
-    await run(`alter table ${table} set (autovacuum_enabled = false)`)
+    const parts = `select relid::regclass::text as part from pg_partition_tree('${table}') where isleaf`
+    for (const { part } of (await run(parts)).rows)
+      await run(`alter table ${part} set (autovacuum_enabled = false)`)
     const statement = `insert into ${table} ${columns} select ${values} from generate_series(1, $1::int) number`
     await run(statement, values.includes('$2') ? [rows, payload] : [rows])
   }
