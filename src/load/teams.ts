@@ -70,9 +70,9 @@ export async function removedAmong(
   return rows.map(({ team_id }) => team_id)
 }
 
-/** Whether the team with this number was removed. */
+/** Whether the team with this number was removed. `teamId` is outside the subquery, whose columns it could name otherwise. */
 export function isRemoved(teamId: Expression<unknown>): RawBuilder<boolean> {
-  return sql`exists (select from intake_ops.removed_teams removed where removed.team_id = ${teamId})`
+  return sql`${teamId} = any (array(select removed.team_id from intake_ops.removed_teams removed))`
 }
 
 export function isRemovedError(error: unknown): boolean {
