@@ -92,7 +92,11 @@ const FAULTS: readonly Fault[] = [
   {
     fault: 'a wrong secret',
     plant: async () => ({ env: { INTAKE_API_SECRET: 'not-the-secret' } }),
-    ...{ wrong: ['credentials'], says: /refuses the pair of key and secret/, hint: /copy both again/ },
+    ...{
+      wrong: ['credentials'],
+      says: /refuses the pair of key and secret \(403\)/,
+      hint: /copy both again/,
+    },
   },
   {
     fault: 'a sandbox key on production',
@@ -117,7 +121,7 @@ const FAULTS: readonly Fault[] = [
   {
     fault: 'a service that is not there',
     plant: async () => ({ env: { INTAKE_BASE_URL: `http://127.0.0.1:${NOBODYS_PORT}` } }),
-    ...{ wrong: ['credentials'], says: /127\.0\.0\.1/, hint: /./ },
+    ...{ wrong: ['credentials'], says: /127\.0\.0\.1:1\b/, hint: /./ },
   },
   {
     fault: 'a proxy that answers in the service’s place',
@@ -144,7 +148,7 @@ const FAULTS: readonly Fault[] = [
       elsewhere(url, (other) => {
         other.pathname = '/no_such_database'
       }),
-    ...{ wrong: ['database'], says: /does not exist/, hint: /./ },
+    ...{ wrong: ['database'], says: /^the warehouse database does not exist$/, hint: /./ },
   },
   {
     fault: 'a database that is behind',
@@ -174,7 +178,7 @@ const FAULTS: readonly Fault[] = [
       await onServer(`alter database ${nameOf(url)} set default_transaction_read_only = on`)
       return {}
     },
-    ...{ wrong: ['database writes'], says: /read-only/, hint: /./ },
+    ...{ wrong: ['database writes'], says: /^the warehouse is read-only$/, hint: /./ },
   },
   {
     fault: 'a role that lost its grants',
