@@ -144,7 +144,8 @@ export function openWorker(options: WorkOptions): Worker {
         // Without its session the worker has lost the slice already.
         await turn(({ db }) => release(db, claimed, 1)).catch(() => {})
       } finally {
-        inHand.delete(claimed.sliceId)
+        // It may have lost the slice, and claimed it again since.
+        if (inHand.get(claimed.sliceId) === stop) inHand.delete(claimed.sliceId)
         busy.delete(done)
         notifier.notify()
       }

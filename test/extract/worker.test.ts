@@ -212,21 +212,6 @@ describe('a slice that fails', () => {
     await expect.poll(() => states(run)).toEqual(['one patients done 1', 'one forms done', 'done'])
     expect(names().filter((name) => name === 'one patients')).toHaveLength(2)
   })
-
-  test('because another worker has it is reported by nobody', async () => {
-    const { works, waiting } = openWork()
-    await plan('one')
-    start(works)
-    await expect.poll(() => waiting.length).toBe(2)
-    await rowsOf(
-      session,
-      `update intake_ops.slices set owner = 'another', epoch = epoch + 1 where state = 'claimed'`,
-    )
-    await expect
-      .poll(() => waiting.map(({ part }) => part.options.signal.reason?.message))
-      .toEqual(Array(2).fill('another worker has the slice'))
-    expect(failures).toEqual([])
-  })
 })
 
 test('without its session it is another worker: what it was executing is stopped, and executed again by another name', async () => {
