@@ -43,12 +43,12 @@ const hasty: Clock = {
   sleep: (milliseconds, signal) => systemClock.sleep(Math.min(milliseconds, 20), signal),
 }
 
-/** Slices of this test's work wait here until they are let go; one that is aborted ends as interrupted. */
+/** Slices of this test's work wait here until they are let go; one that is aborted ends as interrupted, except the first `deaf`. */
 interface Waiting {
   readonly part: Part
   readonly go: (error?: Error) => void
 }
-function openWork() {
+function openWork({ deaf = 0 } = {}) {
   const waiting: Waiting[] = []
   let most = 0
   let inHand = 0
@@ -65,8 +65,10 @@ function openWork() {
           return await new Promise<Settling>((resolve, reject) => {
             const stopped = () =>
               resolve(made('interrupted', String(signal.reason?.message ?? signal.reason)))
-            signal.addEventListener('abort', stopped)
-            if (signal.aborted) stopped()
+            if (waiting.length >= deaf) {
+              signal.addEventListener('abort', stopped)
+              if (signal.aborted) stopped()
+            }
             waiting.push({ part, go: (error) => (error ? reject(error) : resolve(made('succeeded', null))) })
           })
         } finally {
@@ -212,6 +214,25 @@ describe('a slice that fails', () => {
     await expect.poll(() => states(run)).toEqual(['one patients done 1', 'one forms done', 'done'])
     expect(names().filter((name) => name === 'one patients')).toHaveLength(2)
   })
+})
+
+test('a slice that it lost and has claimed again is in its hands, also when the former execution ends only then', async () => {
+  const { works, waiting } = openWork({ deaf: 1 })
+  const worker = start(works, { concurrency: 3, teams: [source('two')] })
+  const run = await plan('two')
+  await rowsOf(session, `delete from intake_ops.slices where stream = 'forms'`)
+  await expect.poll(() => waiting.length).toBe(1)
+  await rowsOf(
+    session,
+    `update intake_ops.slices set state = 'pending', owner = null, epoch = epoch + 1 where state = 'claimed'`,
+  )
+  await expect.poll(() => waiting.length).toBe(2)
+  waiting[0]!.go()
+  // Given back by the execution that had lost it, nothing changes; the other is stopped and given back when the worker closes.
+  await systemClock.sleep(60)
+  await worker.close()
+  expect(waiting[1]!.part.options.signal.reason).toBe('the worker stops')
+  expect((await states(run))[0]).toMatch(/^two patients pending/)
 })
 
 test('without its session it is another worker: what it was executing is stopped, and executed again by another name', async () => {
