@@ -143,7 +143,7 @@ export async function countWaiting(
     .selectFrom('intake_ops.dead_letters')
     .select((eb) => eb.fn.countAll<string>().as('count'))
     .where('team_id', '=', teamId)
-    .where('stream', 'in', [...streams])
+    .where(sql<boolean>`stream = any (${streams}::text[])`)
     .where('status', '=', 'waiting')
     .executeTakeFirstOrThrow()
   return Number(count)
