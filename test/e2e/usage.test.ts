@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { STREAMS } from '../../src/streams/catalogue.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { runCli } from '../support/cli.ts'
 import { runCommand } from '../support/run-command.ts'
 import { openScene, openWarehouse, query, type Scene } from './support/scene.ts'
@@ -252,11 +253,22 @@ describe('the next step', () => {
     // Why a living service differs again, and messages longest.
     expect(stdout).toMatch(/until its event arrives. Messages .* differ until the next backfill\.\n/)
     expect((await verify('--repair')).stdout).not.toContain('next:')
-    // Who looks on sees how far a verification is.
-    const progress = await own.query(
-      `select count(*)::int as runs from intake_ops.run_progress join intake_ops.runs using (run_id)
-       where kind = 'verify' and phase = 'ended' and stream = 'patients'`,
-    )
-    expect(progress).toEqual([{ runs: 3 }])
+  })
+
+  it('of who waits for a verification is to look at how far it is', async () => {
+    await using own = await openScene({ responses: 0 })
+    expect((await own.backfill('--streams', 'patients')).code).toBe(0)
+    await using session = await openSession({ url: own.url, purpose: 'test' })
+    await session.client.query('begin; lock table intake.patients in access exclusive mode')
+    const verification = runCommand(['verify', '--streams', 'patients'], own.env)
+    const phases = () =>
+      own.query(
+        `select team_id, stream, phase = 'ended' as ended from intake_ops.run_progress join intake_ops.runs using (run_id)
+         where kind = 'verify'`,
+      )
+    await expect.poll(phases).toEqual([{ team_id: 1, stream: 'patients', ended: false }])
+    await session.client.query('commit')
+    expect((await verification).code).toBe(0)
+    expect(await phases()).toEqual([{ team_id: 1, stream: 'patients', ended: true }])
   })
 })

@@ -87,18 +87,9 @@ async function serverCheck({ db }: Session): Promise<Check> {
 
 /** `version`: the major one. */
 export function judgeServer(version: number, name: string): Check {
-  if (version < OLDEST)
-    return failed(
-      'database',
-      `Postgres ${name} is older than ${OLDEST}`,
-      `use Postgres ${OLDEST} to ${NEWEST}`,
-    )
-  if (version > NEWEST)
-    return warning(
-      'database',
-      `Postgres ${name} is newer than the tested versions`,
-      `use Postgres ${OLDEST} to ${NEWEST}`,
-    )
+  const hint = `use Postgres ${OLDEST} to ${NEWEST}`
+  if (version < OLDEST) return failed('database', `Postgres ${name} is older than ${OLDEST}`, hint)
+  if (version > NEWEST) return warning('database', `Postgres ${name} is newer than the tested versions`, hint)
   return ok('database', `Postgres ${name}`)
 }
 

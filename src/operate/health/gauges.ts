@@ -12,14 +12,8 @@ import { isRemoved } from '../../load/teams.ts'
 import { type BoundedQueries, boundedQuery } from '../../warehouse/bounded-queries.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { countRaised, type RaisedCount } from '../alerts/alert-rows.ts'
-import {
-  type InboxStatus,
-  readInbox,
-  readTrouble,
-  type StreamTrouble,
-  type WebhookStatus,
-} from './team-status.ts'
-import { openWebhookChecks } from './webhook-checks.ts'
+import { type InboxStatus, readInbox, readTrouble, type StreamTrouble } from './team-status.ts'
+import { type MakeGauge, openWebhookChecks, webhookGauges } from './webhook-checks.ts'
 
 export interface GaugesOptions {
   readonly url: string
@@ -129,12 +123,6 @@ function openSource(fresh: number, clock: Clock, read: () => Promise<void>): () 
   }
 }
 
-type MakeGauge = <Label extends string>(
-  name: string,
-  help: string,
-  labelNames?: readonly Label[],
-) => Gauge<Label>
-
 function inboxGauges(gauge: MakeGauge): (teams: readonly InboxStatus[]) => void {
   const pending = gauge('inbox_pending_events', 'Stored events that are not loaded yet.', ['team'])
   const oldest = gauge('inbox_oldest_seconds', 'Age of the oldest stored event that is not loaded yet.', [
@@ -219,49 +207,4 @@ function slicesGauges(gauge: MakeGauge): (teams: readonly SliceCounts[]) => void
       claimed.set({ team }, counts.claimed)
     }
   }
-}
-
-interface WebhookGauges {
-  /** A team that could not be judged keeps its values. */
-  show(teams: readonly WebhookStatus[]): void
-  /** Removes the labels of all other teams. */
-  keep(teams: readonly { readonly team: string }[]): void
-}
-
-function webhookGauges(gauge: MakeGauge): WebhookGauges {
-  const labels = ['team'] as const
-  const last = gauge('webhook_last_event_timestamp_seconds', 'When the last event arrived.', labels)
-  const day = gauge('webhook_events_last_day', 'Events of the last 24 hours.', labels)
-  const expected = gauge('webhook_events_expected_per_day', 'Mean of the previous days.', labels)
-  const missing = gauge(
-    'webhook_deliveries_missing',
-    'Events that the service lists as sent and that are not in the inbox.',
-    labels,
-  )
-  const silent = gauge('webhook_silent', '1 when webhooks have stopped (see intake-sync status).', labels)
-  const quiet = gauge(
-    'webhook_quiet',
-    '1 when fewer events arrived than expected, or some are missing.',
-    labels,
-  )
-  const shown = new Set<string>()
-  const show: WebhookGauges['show'] = (teams) => {
-    for (const { team, verdict, ...status } of teams) {
-      shown.add(team)
-      if (status.last_event_at !== null) last.set({ team }, Date.parse(status.last_event_at) / 1000)
-      day.set({ team }, status.events_last_day)
-      if (status.events_expected_a_day !== null) expected.set({ team }, status.events_expected_a_day)
-      missing.set({ team }, status.deliveries_missing + status.deliveries_failed)
-      silent.set({ team }, verdict === 'silent' ? 1 : 0)
-      quiet.set({ team }, verdict === 'quiet' ? 1 : 0)
-    }
-  }
-  const keep: WebhookGauges['keep'] = (teams) => {
-    for (const team of shown) {
-      if (teams.some((each) => each.team === team)) continue
-      for (const each of [last, day, expected, missing, silent, quiet]) each.remove({ team })
-      shown.delete(team)
-    }
-  }
-  return { show, keep }
 }

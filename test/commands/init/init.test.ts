@@ -108,7 +108,7 @@ describe('init', () => {
     const env = { INTAKE_TIMEZONE: 'Europe/Paris', INTAKE_CONCURRENCY: '3' }
     const other = await init(['--file', file, '--timezone', 'Europe/Berlin', '--rate-limit', '20/s'], env)
     expect(other.stdout).toContain(
-      '  ~ INTAKE_TIMEZONE=UTC → Europe/Berlin\n  ~ INTAKE_CONCURRENCY=2 → 3\n  + INTAKE_RATE_LIMIT=20/s\n',
+      '  ~ INTAKE_CONCURRENCY=2 → 3\n  ~ INTAKE_TIMEZONE=UTC → Europe/Berlin\n  + INTAKE_RATE_LIMIT=20/s\n',
     )
     const changed = first.replace('=UTC', '=Europe/Berlin').replace('CONCURRENCY=2', 'CONCURRENCY=3')
     expect(readFileSync(file, 'utf8')).toBe(`${changed}INTAKE_RATE_LIMIT=20/s\n`)

@@ -1,11 +1,11 @@
 /** Row by row what readers see of small worlds: every value, bound and gap that a view distinguishes. */
 import type pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { connect, openWarehouse, query } from '../../e2e/support/scene.ts'
-import type { TestDatabase } from '../../support/database.ts'
-import { makeLogin } from '../logins.ts'
-import { expectedOf, linesOf, named } from './tables.ts'
-import { WORLDS } from './worlds.ts'
+import { connect, openWarehouse, query } from '../e2e/support/scene.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { expectedOf, linesOf, named } from './fixtures/tables.ts'
+import { WORLDS } from './fixtures/worlds.ts'
+import { makeLogin } from './logins.ts'
 
 let warehouse: TestDatabase
 let client: pg.Client
