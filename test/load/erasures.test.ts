@@ -75,6 +75,18 @@ describe('an erasure during loads', () => {
     expect(await idsOf('patients')).toEqual(['p-1', 'p-2'])
   })
 
+  test('by an older version waits for loads too, whatever other locks it has', async () => {
+    await loader.client.query('begin')
+    await write(patients, linesFor('p-1'))
+    await eraser.client.query(`set lock_timeout = '200ms'; begin; select pg_advisory_xact_lock(1)`)
+    const noted = eraser.client.query(
+      `insert into intake_ops.erasures (team_id, hash, patient_hash) values (1, sha256('a'), sha256('a'))`,
+    )
+    await expect(noted).rejects.toMatchObject({ code: '55P03' })
+    await eraser.client.query('rollback')
+    await loader.client.query('rollback')
+  })
+
   test.each<[string, BatchSource]>([
     ['merged', READS],
     ['straight', { kind: 'empty' }],

@@ -81,7 +81,7 @@ async function probeService(client: Client, now: () => number): Promise<ServiceP
   return {
     streams,
     requests,
-    is_lower_bound: streams.some(({ count, error, page }) => count === null && error === null && page > 0),
+    is_lower_bound: streams.some(({ count, error }) => count === null && error === null),
     permitted_rate: client.permittedRate,
     seconds: Math.max(1, Math.round(requests / pace)),
   }

@@ -37,7 +37,7 @@ export function openExportText(
 
   function writeText(bytes: Buffer): void {
     const piece = textBegun ? bytes : withoutBom(bytes)
-    textBegun ||= bytes.length > 0
+    textBegun = true
     watch.see(piece)
     csv.write(piece.toString('latin1'))
   }
@@ -48,7 +48,7 @@ export function openExportText(
     },
     write(bytes) {
       const piece = rawBegun ? bytes : withoutBom(bytes)
-      rawBegun ||= bytes.length > 0
+      rawBegun = true
       if (unquote === null) {
         textBegun = true
         writeText(piece)

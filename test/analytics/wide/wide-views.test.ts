@@ -388,6 +388,7 @@ describe('the view of a form', () => {
     const answers = [left, said('about one', 'y', 'How is Ann?'), said('q3', '80'), said('q3', '81')]
     service.records.responses.push(response('r5', 'g', { answers }))
     service.records.responses.push(response('r6', 'g', { patient: { id: 'q' }, answers: [left] }))
+    service.records.responses.push(response('of no form', 'g', { form: null, answers: [left] }))
     await run('backfill')
     expect(await columns('intake.form_questions_2')).toEqual([
       ...before,

@@ -105,6 +105,7 @@ test.each([
   [{ warnings: [] }],
   [{ warnings: ['text'] }],
   [{ people: [{ id: 'a' }, 'text'] }],
+  [{ people: [{ id: 'a' }], places: [{ id: 'b' }] }],
   [{ errors: [{ row: 1 }] }],
   [{ error: 'x', people: [{ id: 'a' }] }],
   [{ detail: 'x', people: [{ id: 'a' }] }],

@@ -30,6 +30,12 @@ afterAll(async () => {
   removeFolder(folder)
 })
 
+test('a verification that fails leaves no file for its receipt', async () => {
+  const away = { ...scene.env, DATABASE_URL: 'postgres://nobody:none@127.0.0.1:1/none' }
+  const ended = await runCommand(['verify', '--receipt', file('failed')], away)
+  expect([ended.code, existsSync(file('failed'))]).toEqual([1, false])
+})
+
 test('a verification’s receipt has counts and hashes of both sides, and exceptions as counts', async () => {
   await scene.query(`update intake.patients set first_name = 'changed here' where id = $1`, [patient])
   const ended = await run('verify', '--streams', 'patients,forms', '--json', '--receipt', file('verified'))

@@ -128,6 +128,23 @@ describe('delete', () => {
     expect(await retired()).toEqual({ 'c-1': false })
   })
 
+  it('says that the secret stays in use, and why, when the warehouse cannot be written', async () => {
+    await created()
+    const { pathname } = new URL(warehouse.url)
+    const write = (value: string) =>
+      query(
+        warehouse.url,
+        `alter database "${pathname.slice(1)}" set default_transaction_read_only = ${value}`,
+      )
+    await write('on')
+    const run = await webhooks('delete c-1 --json')
+    await query(warehouse.url, 'set transaction_read_only = off')
+    await write('off')
+    expect(run.code).toBe(1)
+    expect(run.stderr).toContain('the webhook c-1 is deleted, but its stored secret could not be retired: ')
+    expect(JSON.parse(run.stdout)).toMatchObject({ error: { code: 'read_only' } })
+  })
+
   it('sends no request when the warehouse is unreachable', async () => {
     const run = await webhooks('delete c-1', { ...env, DATABASE_URL: 'postgres://u@127.0.0.1:1/none' })
     expect(run).toMatchObject({ code: 1, stdout: '' })

@@ -28,6 +28,23 @@ test('a listener is woken when it begins, at each notice, and when a broken sess
   expect(notices).toBe(3)
 })
 
+test('a listener that cannot listen leaves no connection open each time it tries', async () => {
+  await using database = await createTestDatabase()
+  let tries = 0
+  const tried = () => {
+    tries += 1
+  }
+  // A name that Postgres refuses.
+  const listener = openListener({
+    ...{ url: database.url, channel: '', onNotice: () => {} },
+    logger: { ...silent, warn: () => tried() } as unknown as typeof silent,
+    clock: { ...systemClock, sleep: (_, signal) => systemClock.sleep(1, signal) },
+  })
+  await expect.poll(() => tries).toBeGreaterThan(2)
+  await listener.close()
+  // A connection that is left open fails the end of the test.
+})
+
 test('a connection is used again after work that succeeded, and never after work that failed', async () => {
   await using database = await createTestDatabase()
   const sessions = openSessions(database.url, systemClock)
