@@ -6,10 +6,8 @@ import { join } from 'node:path'
 import { Ajv, type ValidateFunction } from 'ajv'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse as parseYaml } from 'yaml'
-import { exportFhir } from '../../src/analytics/export/fhir.ts'
 import { optionsOf } from '../../src/emulator/imports/fhir-answers.ts'
 import { openResponse } from '../../src/emulator/world/clinic-responses.ts'
-import { openSession } from '../../src/warehouse/connect.ts'
 import { openScene, query, type Scene } from '../e2e/support/scene.ts'
 import { realData, realDataMissing, reasonWhenMissing } from '../emulator/real-data.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
@@ -423,18 +421,6 @@ describe('export --format fhir-ndjson', () => {
       expect(written.sort(byId)).toEqual([...resources[type]!].sort(byId))
       expect(statSync(path).mode & 0o077).toBe(0)
     }
-  })
-
-  it('ends early when it is interrupted', async () => {
-    await using session = await openSession({ url: scene.url, purpose: 'test' })
-    const signal = AbortSignal.abort(new Error('interrupted'))
-    const begun = exportFhir(session, {
-      folder: join(folder, 'interrupted'),
-      team: undefined,
-      about: {},
-      signal,
-    })
-    await expect(begun).rejects.toThrow('interrupted')
   })
 
   it.each([[['patients']], [['--as', 'analyst']], [['--min-cell', '11']], [['--sql', 'x.sql']]])(
