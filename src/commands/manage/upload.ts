@@ -120,7 +120,7 @@ export interface UploadState {
 }
 
 const FINAL =
-  /^(?:completed?|done|finished|processed|success(?:ful)?|succeeded|failed|failure|error(?:ed)?|cancell?ed|aborted|partial(?:ly[ _-]\w+)?)(?:[ _-]with[ _-]\w+)?$/i
+  /^(?:completed?|done|finished|processed|success(?:ful)?|succeeded|failed|failure|error(?:ed)?|cancell?ed|aborted|partial(?:ly)?(?:[ _-]\w+)?)(?:[ _-]with[ _-]\w+)?$/i
 
 /** The state in `record`, which is null for an answer without a record. */
 export function uploadState(record: JsonObject | null): UploadState {

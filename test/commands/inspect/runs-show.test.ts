@@ -72,7 +72,7 @@ test('a running run shows its streams, live ones first, each once, and the time 
   expect(lines).toContain('slices: 2 pending, 1 claimed, 1 done')
   const left = lines.find((line) => line.startsWith('left: '))
   expect(left).toMatch(
-    /^left: 2 streams; 1 stream read by 1 worker: 6 of about 12 pages; 0 pages per second; time left: unknown \(1 stream without a count, and no stream of their kind read yet\)$/,
+    /^left: 2 streams; 1 stream read by 1 worker: 6 of about 12 pages; 2\.\d pages per minute; time left: unknown \(1 stream without a count, and no stream of their kind read yet\)$/,
   )
   const open = lines.indexOf('slice  state  worker  heard  taken over')
   expect(lines.slice(open + 1, open + 4)).toEqual([
@@ -98,7 +98,7 @@ test('where nobody executes the slices it says so; where all counts are known, w
   const reading = await show(1)
   expect(reading.join('\n')).not.toContain('no worker')
   expect(reading.find((line) => line.startsWith('left: '))).toMatch(
-    /5 of about 15 pages; 0\.1 pages per second; time left: about 3 min \d+ s$/,
+    /5 of about 15 pages; 4\.\d pages per minute; time left: about 3 min \d+ s$/,
   )
   expect(JSON.parse((await show(1, '--json')).join('\n'))).toMatchObject({
     eta: { slices_left: 1 },

@@ -28,6 +28,8 @@ describe('an upload has ended', () => {
     'cancelled',
     'aborted',
     'partial',
+    'partial success',
+    'Partial_Success',
     'partially_completed',
     'completed with errors',
     'finished_with_warnings',
