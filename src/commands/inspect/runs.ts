@@ -192,17 +192,12 @@ function slicesText(context: Context, { status, slices, eta }: ShownRun): string
   return `${sum}${hint}${left}${fittedTable(context, [head, ...rows], 0)}`
 }
 
-/** `rate`: pages per second. */
-function speedText(rate: number): string {
-  const [pages, time] = rate < 0.95 ? [rate * 60, 'minute'] : [rate, 'second']
-  return `${Math.round(pages * 10) / 10} pages per ${time}`
-}
-
 function etaText(eta: Eta): string {
   const { slices_left, slices_claimed, workers, pages, expected_pages, rate, slices_unknown } = eta
   const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
   const of = expected_pages === null ? 'an unknown number' : `about ${Math.round(expected_pages)}`
-  const speed = rate === null ? '' : `; ${speedText(rate)}`
+  const [factor, time] = rate !== null && rate < 0.95 ? [60, 'minute'] : [1, 'second']
+  const speed = rate === null ? '' : `; ${Math.round(rate * factor * 10) / 10} pages per ${time}`
   const read = `${counted(slices_claimed, 'stream')} read by ${counted(workers, 'worker')}: ${pages} of ${of} pages${speed}`
   const whyUnknown =
     slices_unknown > 0
