@@ -287,7 +287,13 @@ describe('a query', () => {
       read_only: 'on',
     })
     expect(statSync(join(out, 'day=2026-03-01')).mode & 0o077).toBe(0)
-    const written = await exported(['--sql', sqlFile('select lo_create(0) as a')])
+    await query(
+      warehouse.url,
+      `create table public.written (a int);
+       create function public.write() returns int language sql security definer as 'insert into public.written values (1) returning a'`,
+    )
+    const written = await exported(['--sql', sqlFile('select public.write() as a')])
+    await query(warehouse.url, 'drop function public.write; drop table public.written')
     expect([written.code, written.stderr]).toEqual([2, expect.stringContaining('the query writes')])
     const nothing = await exported(['--sql', sqlFile('select')])
     expect([nothing.code, nothing.stderr]).toEqual([2, expect.stringContaining('the query has no columns')])
