@@ -70,11 +70,11 @@ describe('a question', () => {
       ' ',
     )
   it('asks for an age or a year by whole words of eight languages', async () => {
-    // A database whose lc_ctype is C knows the letters of ASCII only (docs/safe-harbor.md).
-    const [hasAllLetters] = await results([`'Ñ' ~* '\\mñ'`])
+    // A database whose lc_ctype is C knows words of ASCII only (docs/safe-harbor.md).
+    const [knowsAllWords] = await results([`'Ñ' ~* '\\mñ'`])
     const around = (words: readonly string[]) =>
       words
-        .filter((word) => hasAllLetters || /^[a-z]+$/.test(word))
+        .filter((word) => knowsAllWords || /^[a-z]+$/.test(word))
         .flatMap((word) => [[`Your ${word.toUpperCase()}?`, true] as const, [`x${word}x`, false] as const])
     await expectCalls('intake_ops.asks_age', [
       ...around(AGES),
