@@ -23,10 +23,16 @@ create or replace function intake_raw.safe_choice(choice text, is_age boolean, i
       <= extract(year from now() at time zone 'UTC') - 90 then null
     when not is_decided and (
       choice ~ '(^|[^0-9])[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}([^0-9]|$)|(^|[^0-9])([12][0-9]{3}[-/.](0?[1-9]|1[0-2])|(0?[1-9]|1[0-2])[-/.][12][0-9]{3})([^0-9]|$)|(^|[^0-9])[0-9]{5}(-[0-9]{4})?([^0-9]|$)|[0-9][-. ()0-9]{7,}[0-9]'
-      or choice ~* '\m(january|february|march|april|june|july|august|september|october|november|december)\M|^\s*may\s*$|\mq[1-4]\M'
-      or choice ~* '\m(enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre)\M'
-      or choice ~* '\m(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec|spring|summer|autumn|fall|winter)\M[.,]?\s+(of\s+)?[0-9]'
-      or choice ~* '[0-9](st|nd|rd|th)?\s+(of\s+)?(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)\M'
+      or choice ~* '^\s*may\s*$'
+      or intake_ops.has_word(choice, 'q[1-4]|january|february|march|april|june|july|august|september|october|november|december')
+      or intake_ops.has_word(choice, 'enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre')
+      or intake_ops.has_word(choice, 'janvier|février|fevrier|mars|avril|juin|juillet|août|aout|septembre|octobre|novembre|décembre|decembre')
+      or intake_ops.has_word(choice, 'januar|februar|märz|maerz|juni|juli|oktober|dezember|januari|februari|maart|augustus')
+      or intake_ops.has_word(choice, 'gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre')
+      or intake_ops.has_word(choice, 'janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|novembro|dezembro')
+      or intake_ops.has_word(choice, '(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec|spring|summer|autumn|fall|winter)[.,]?\s+(of\s+)?[0-9].*')
+      or intake_ops.has_word(choice, '.*[0-9](st|nd|rd|th|er|º|[.])?\s+(of\s+|de\s+)?(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec|mai|mei)')
+      or intake_ops.has_word(choice, '(mai|mei)[.,]?\s+[0-9].*')
     ) then null
     when is_age then intake_raw.safe_age(choice, 0)
     else choice
@@ -40,7 +46,7 @@ create or replace view intake_raw.safe_terms as
 select q.team_id, q.form_id, q.question_id, q.kind,
   coalesce(d.shows, case
     when former.shows = 'hidden' then 'hidden'
-    when q.kind = 'choice' and q.question_text ~* '\m(city|cities|town|towns|village|county|counties|borough|parish|municipality|neighbou?rhood|zip|zipcode|post ?code|postal|ciudad|pueblo|condado|municipio|barrio|stadt|gemeinde|landkreis|ville|commune|città|comune|quartiere|cidade|município|bairro|gemeente|woonplaats)\M'
+    when q.kind = 'choice' and intake_ops.has_word(q.question_text, 'city|cities|town|towns|village|county|counties|borough|parish|municipality|neighbou?rhood|zip|zipcode|post ?code|postal|ciudad|pueblo|condado|municipio|barrio|stadt|gemeinde|landkreis|ville|commune|città|comune|quartiere|cidade|município|bairro|gemeente|woonplaats')
       then 'hidden'
     else 'type'
   end) as shows,
