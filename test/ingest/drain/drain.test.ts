@@ -82,6 +82,26 @@ test('an event that can be loaded later is loaded without intervention', async (
   await expect.poll(scene.inbox).toEqual({ done: 1 })
 })
 
+test('an event that cannot be loaded is tried again after a second, then ten, then a minute, and then dead-lettered', async () => {
+  await scene.session.client.query(`
+    alter table intake.patients add constraint picky check (last_name <> 'refused');
+    create table pauses as select interval '0' as pause where false;
+    create function note() returns trigger language plpgsql as
+      $$ begin insert into pauses select new.due_at - now() where new.due_at is not null; return new; end $$;
+    create trigger note before update on intake_raw.inbox for each row execute function note()`)
+  await scene.store([patientEvent('p1', 1, { last_name: 'refused' })])
+  const tried: object[] = []
+  for (let tries = 0; tries < 4; tries++) {
+    await scene.session.client.query('update intake_raw.inbox set due_at = null')
+    await scene.drain()
+    tried.push(await scene.inbox())
+  }
+  expect(tried).toEqual([...Array(3).fill({ pending: 1 }), { dead: 1 }])
+  expect(await scene.rows('select extract(epoch from pause)::int as seconds from pauses order by 1')).toEqual(
+    [1, 10, 60].map((seconds) => ({ seconds })),
+  )
+})
+
 test('an event that is to be tried again later is left alone until then, while others are loaded', async () => {
   await scene.session.client.query(
     `alter table intake.patients add constraint picky check (last_name <> 'refused')`,

@@ -91,6 +91,23 @@ describe('the secrets of a team', () => {
     expect(said()).toEqual([expect.stringContaining('"team":"clinic"')])
   })
 
+  it('are none of a team that was removed, which is known at the next look-up, and no more once it is back', async () => {
+    await using bench = await openBench([])
+    const source = bench.source()
+    const look = async () => {
+      bench.clock.pass(1)
+      return [await source.refresh(), source.isRemoved()]
+    }
+    expect(await look()).toEqual([[], false])
+    await query(
+      bench.url,
+      `insert into intake_ops.removed_teams (team_id, name, data) values (1, 'clinic', 'kept')`,
+    )
+    expect(await look()).toEqual([[], true])
+    await query(bench.url, 'delete from intake_ops.removed_teams')
+    expect(await look()).toEqual([[], false])
+  })
+
   it('are looked up at most five times a second, and by a look-up that began after the request for them', async () => {
     await using bench = await openBench()
     let looks = 0

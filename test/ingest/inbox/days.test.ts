@@ -91,6 +91,32 @@ describe('days', () => {
   })
 })
 
+it('making a day may take a second, and dropping one as long as it takes; neither waits long for a lock', async () => {
+  await using database = await createTestDatabase()
+  const { url } = database
+  const now = new Date()
+  await query(url, 'select intake_raw.add_inbox_day($1, 0)', [dayOf(now, -60)])
+  const wrap = (name: string, parameters: string, result: string) => `
+    alter function intake_raw.${name} rename to ${name}_itself;
+    create function intake_raw.${name}(day date, ${parameters}) returns ${result} language plpgsql as $$
+    begin
+      if day = '${dayOf(now, 1)}' then perform pg_sleep(60); end if;
+      insert into seen values ('${name}', current_setting('statement_timeout'), current_setting('lock_timeout'));
+      return intake_raw.${name}_itself(day, ${parameters.split(' ')[0]});
+    end $$;`
+  await query(
+    url,
+    `create table seen (step text, statements text, locks text);
+     ${wrap('add_inbox_day', 'most int', 'int')} ${wrap('drop_inbox_day', 'before timestamptz', 'boolean')}`,
+  )
+  // A day that takes longer is left for the next time, and stops nothing else.
+  expect(await keepInboxDays(url, { days: 30, now })).toEqual({ created: 2, dropped: 1, moved: 0 })
+  expect(await query(url, 'select distinct * from seen order by step')).toEqual([
+    { step: 'add_inbox_day', statements: '1s', locks: '100ms' },
+    { step: 'drop_inbox_day', statements: '0', locks: '100ms' },
+  ])
+})
+
 describe('an expired day', () => {
   it('is dropped when all of it was settled long ago, and kept as long as one event was not', async () => {
     await using database = await createTestDatabase()

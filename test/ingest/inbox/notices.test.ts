@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openNotices } from '../../../src/ingest/inbox/notices.ts'
 import { createTestDatabase } from '../../support/database.ts'
+import { ask } from '../../support/sessions.ts'
 
 test('a commit while a notice is sent has another one, and many at once share it', async () => {
   await using database = await createTestDatabase()
@@ -21,6 +22,45 @@ test('a commit while a notice is sent has another one, and many at once share it
     await expect.poll(() => received).toBe(2)
     notices.send()
     await expect.poll(() => received).toBe(3)
+  } finally {
+    await notices.close()
+    await listener.end()
+  }
+})
+
+test('a connection that broke is replaced, after a second, and later commits have their notices', async () => {
+  await using database = await createTestDatabase()
+  const listener = new pg.Client({ connectionString: database.url, application_name: 'tests' })
+  await listener.connect()
+  let received = 0
+  listener.on('notification', () => {
+    received += 1
+  })
+  await listener.query('listen intake_inbox')
+  const pauses: number[] = []
+  const clock = {
+    ...systemClock,
+    sleep: (milliseconds: number, signal?: AbortSignal) => {
+      if (milliseconds < 60_000) pauses.push(milliseconds)
+      return systemClock.sleep(milliseconds < 60_000 ? 1 : milliseconds, signal)
+    },
+  }
+  const notices = openNotices({ url: database.url, clock, statementMs: 60_000 })
+  try {
+    notices.send()
+    await expect.poll(() => received).toBe(1)
+    await ask(
+      database.url,
+      `select pg_terminate_backend(pid, 5000) from pg_stat_activity
+       where datname = current_database() and application_name = 'intake-sync ingest notices'`,
+    )
+    await expect
+      .poll(() => {
+        notices.send()
+        return received
+      })
+      .toBeGreaterThan(1)
+    expect(pauses.filter((pause) => pause !== 20)).toEqual([1_000])
   } finally {
     await notices.close()
     await listener.end()

@@ -254,6 +254,44 @@ describe('faults of the warehouse:', () => {
     })
   })
 
+  test('each of several teams is compared with what the warehouse knows of that team', async () => {
+    await using own = await createTestDatabase()
+    await query(
+      own.url,
+      `insert into intake.teams (name, environment)
+       values ('another', 'production'), ('north', 'sandbox'), ('south', 'production')`,
+    )
+    const [south] = await query<{ id: number }>(
+      own.url,
+      `select team_id as id from intake.teams where name = 'south'`,
+    )
+    const place = { teamId: south!.id, configId: 'c' }
+    {
+      await using session = await openSession({ url: own.url, purpose: 'test' })
+      const key = Buffer.from(KEY, 'base64')
+      await storeSecret(session.db, place, seal('whsec_canary', key, placeOf(place)))
+    }
+    const { base_url: baseUrl, teams: members } = emulator.environments[0]!
+    const { api_key: apiKey, api_secret: apiSecret } = members[0]!
+    const access = { baseUrl, apiKey, apiSecret, apiVersion: 'v2.1', concurrency: 1, timezone: 'UTC' }
+    const names = ['north', 'south']
+    const checks = await runChecks({
+      ...{ url: own.url, dataDir: null, encryptionKey: KEY, cron: null, clock: systemClock },
+      ingestTeams: names.map((name) => ({ name, webhookSecrets: [] })),
+      teams: names.map((name) => ({ name, ...access })),
+      webhook: { name: 'webhook port', variable: 'W', host: '127.0.0.1', port: 0 },
+      admin: { name: 'admin port', variable: 'A', host: '127.0.0.1', port: 0 },
+      ...{ logger: pino({ level: 'silent' }), signal: new AbortController().signal },
+    })
+    const of = checks.filter(({ name }) => /^(?:environment|webhook secret) of /.test(name))
+    expect(of.map(({ name, detail }) => [name, detail])).toEqual([
+      ['environment of north', 'the warehouse was loaded from sandbox, and this is production'],
+      ['environment of south', 'production'],
+      ['webhook secret of north', 'none: the response to every webhook is 503'],
+      ['webhook secret of south', '0 configured, 1 stored'],
+    ])
+  })
+
   test('a disk that is full, of the embedded warehouse or of a server on this machine; a zone that it does not know', async () => {
     const looked: string[] = []
     const [server] = await query<{ directory: string }>(

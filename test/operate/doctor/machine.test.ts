@@ -1,6 +1,7 @@
 /** What doctor finds on this machine: Node, disk, ports, and a serve that runs. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { expect, onTestFinished, test } from 'vitest'
 import { diskCheck, nodeCheck, portCheck, serveAnswers } from '../../../src/operate/doctor/machine.ts'
 
@@ -33,9 +34,9 @@ test.each([
 })
 
 /** A server that answers all requests with this status. */
-async function listen(status: number): Promise<number> {
+async function listen(status: number, host = '127.0.0.1'): Promise<number> {
   const server = createServer((_, response) => response.writeHead(status).end('{}'))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => server.listen(0, host, resolve))
   onTestFinished(() => void server.close())
   return (server.address() as AddressInfo).port
 }
@@ -65,4 +66,9 @@ test('serve is recognized by its answer, at the address on which it listens', as
   expect(await serveAnswers('127.0.0.1', ill)).toBe(false)
   expect(await serveAnswers('127.0.0.1', 1)).toBe(false)
   expect(await serveAnswers('127.0.0.1', 0)).toBe(false)
+  // A machine may be without IPv6.
+  const isThere = Object.values(networkInterfaces()).some((all) =>
+    all?.some(({ address }) => address === '::1'),
+  )
+  if (isThere) expect(await serveAnswers('::1', await listen(200, '::1'))).toBe(true)
 })

@@ -3,7 +3,7 @@ import type http from 'node:http'
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import { DEFAULT_PATHS } from '../../../src/api/paths.ts'
-import { systemClock } from '../../../src/core/clock.ts'
+import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { runChecks } from '../../../src/operate/doctor/doctor.ts'
 import { checkService, rateLimitCheck } from '../../../src/operate/doctor/service.ts'
 import { json, startService } from '../../api/support/service.ts'
@@ -11,13 +11,13 @@ import { collecting } from '../../support/garbage.ts'
 
 type Answering = Parameters<typeof startService>[0]
 
-async function look(answering: Answering, limitMs = 60_000) {
+async function look(answering: Answering, limitMs = 60_000, clock: Clock = systemClock) {
   await using service = await startService(answering)
   const team = { name: 'default', baseUrl: service.url, apiKey: 'k', apiSecret: 's', apiVersion: '' }
   return await checkService(
     { ...team, concurrency: 1 },
     {
-      ...{ clock: systemClock, logger: pino({ level: 'silent' }), signal: new AbortController().signal },
+      ...{ clock, logger: pino({ level: 'silent' }), signal: new AbortController().signal },
       ...{ environment: null, suffix: '', limitMs },
     },
   )
@@ -70,6 +70,38 @@ test('a list without a form is a list', async () => {
       detail: expect.stringMatching(/^the clocks differ by \d+ s: .* behind$/),
     },
   })
+})
+
+test.each([
+  [1, 'ok', 'agrees with the service’s'],
+  [59, 'ok', "the clocks differ by 59 s: the service's is ahead"],
+  [60, 'warning', "the clocks differ by 60 s: the service's is ahead"],
+  [299, 'warning', "the clocks differ by 299 s: the service's is ahead"],
+  [300, 'failed', "the clocks differ by 300 s: the service's is ahead"],
+  // Its seconds are cut off: it may be behind by one less.
+  [-60, 'ok', "the clocks differ by 59 s: the service's is behind"],
+  [-61, 'warning', "the clocks differ by 60 s: the service's is behind"],
+  [-301, 'failed', "the clocks differ by 300 s: the service's is behind"],
+])('a clock of the service that shows %i s more than this machine’s: %s', async (seconds, status, detail) => {
+  const now = Math.floor(Date.now() / 1000) * 1000
+  const date = new Date(now + seconds * 1000).toUTCString()
+  const list = { count: 0, next: null, results: [] }
+  const clock = { ...systemClock, now: () => now * 1000 }
+  const checks = await look((_, response) => json(response, list, 200, { date }), 60_000, clock)
+  expect(checks.at(-1)).toMatchObject({ name: 'clock', status, detail })
+})
+
+test('a clock that is wrong is reported of a service that refuses the credentials, too', async () => {
+  const date = new Date(Date.now() + 400_000).toUTCString()
+  const environment = { 'x-service-environment': 'production' }
+  const checks = await look((_, response) =>
+    json(response, { detail: 'Forbidden.' }, 403, { date, ...environment }),
+  )
+  expect(checks.map(({ name, status }) => [name, status])).toEqual([
+    ['credentials', 'failed'],
+    ['environment', 'ok'],
+    ['clock', 'failed'],
+  ])
 })
 
 test('a refused request without filters and body is one of another version, or to another server', async () => {

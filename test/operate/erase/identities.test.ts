@@ -218,6 +218,16 @@ test('what is left anywhere is reported as table and column, whatever its type, 
   expect(searched.leftOut).toBe(1)
 })
 
+test('a number by which only exports named the patient is searched for too', async () => {
+  await receive(patientEvent(ID, 1, PERSON))
+  await load('4711-4711-4711,annegret,LEEWENHOOK,annegret@example.com,,,False,under a long number')
+  const { client } = scene.session
+  await client.query('create table public.by_hand (note text)')
+  await client.query(`insert into public.by_hand values ('client 4711-4711-4711')`)
+  const { searched, exportRows } = await erased()
+  expect([exportRows, searched.left]).toEqual([1, [{ table: 'public.by_hand', column: 'note', rows: 1 }]])
+})
+
 test('what is left in JSON is reported also where an identifier has quotes, which JSON escapes', async () => {
   const external_id = 'EHR "2077" 4411'
   await receive(patientEvent(ID, 1, { ...PERSON, external_id }))

@@ -48,3 +48,17 @@ test('each of many identifiers is looked for, short ones only with an @, and tab
   })
   expect(searched.unreadable).not.toContain('copies.notes')
 })
+
+test('what another patient of the team has too is not looked for, and what a patient of another team has is', async () => {
+  await using warehouse = await createTestDatabase()
+  await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+  const [shared, own] = ['family@example.com', 'own@example.com']
+  await session.client.query(
+    `insert into intake.patients (team_id, id, email, _version, _origin)
+     values (1, 'q', $1, now(), 'test'), (2, 'q', $2, now(), 'test')`,
+    [shared, own],
+  )
+  expect(await searchEverywhere(session.db, { teamId: 1, id: 'p' }, [shared, own])).toMatchObject({
+    ...{ identifiers: 1, leftOut: 1, left: [{ table: 'intake.patients', column: 'email', rows: 1 }] },
+  })
+})
