@@ -12,7 +12,6 @@ import type { DeadLetter } from '../normalize/read-record.ts'
 import { PERSONS, streamNamed, streamOfSource } from '../streams/catalogue.ts'
 import type { Stream } from '../streams/stream.ts'
 import { type Subject, subjectsNamedIn } from '../streams/subjects.ts'
-import { openSession } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
 import { countSkipped, type Erasures, erasedAmong, openErasures } from './erasures.ts'
@@ -103,11 +102,10 @@ const PORTION = 1_000
  * Invariant: the dead letters themselves stay, with reason, record and status; waiting ones keep their bodies.
  */
 export async function removeSettledBodies(
-  url: string,
+  db: Kysely<Warehouse>,
   { days, now }: { readonly days: number; readonly now: Date },
 ): Promise<number> {
   const before = new Date(now.getTime() - days * 86_400_000).toISOString()
-  await using session = await openSession({ url, purpose: 'settled dead letters' })
   try {
     for (let removed = 0; ; ) {
       const { numAffectedRows } = await sql`
@@ -116,7 +114,7 @@ export async function removeSettledBodies(
           from intake_ops.dead_letters dead join intake_raw.set_aside body on body.dead_letter_id = dead.id
           where dead.settled_at < ${before} and dead.status <> 'waiting'
           limit ${PORTION}
-        ))`.execute(session.db)
+        ))`.execute(db)
       const count = Number(numAffectedRows ?? 0n)
       removed += count
       if (count < PORTION) return removed

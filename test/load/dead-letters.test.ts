@@ -174,7 +174,7 @@ describe('waiting dead letters', () => {
 
 describe('bodies of dead letters', () => {
   const now = new Date('2026-03-31T00:00:00Z')
-  const remove = (days = 30) => removeSettledBodies(database.url, { days, now })
+  const remove = (days = 30) => removeSettledBodies(session.db, { days, now })
   const settle = (id: string, status: string, at: string) =>
     rowsOf(session, `update intake_ops.dead_letters set status = $2, settled_at = $3 where record_id = $1`, [
       id,

@@ -2169,7 +2169,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'where no serve runs, content of settled dead letters is kept for ever',
     file: 'src/commands/run/backfill.ts',
-    from: '    await removeSettledBodies(url, { days: config.inboxDays, now })\n',
+    from: '    await removeSettledBodies(db, { days: config.inboxDays, now })\n',
     to: '    void removeSettledBodies\n',
     tests: ['test/commands/run/backfill.test.ts'],
   },

@@ -185,7 +185,7 @@ it('bodies of settled dead letters are removed beyond the first thousand, those 
      insert into intake_raw.set_aside (dead_letter_id, body) select id, 'x' from inserted`,
     [scene.teamId],
   )
-  expect(await removeSettledBodies(scene.url, { days: 30, now: new Date() })).toBe(2_400)
+  expect(await removeSettledBodies(scene.session.db, { days: 30, now: new Date() })).toBe(2_400)
   expect(await scene.rows('select count(*)::int from intake_raw.set_aside')).toEqual([{ count: 600 }])
 })
 

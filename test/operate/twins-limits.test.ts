@@ -5,6 +5,7 @@ import { keepInboxDays } from '../../src/ingest/inbox/days.ts'
 import { removeSettledBodies } from '../../src/load/erased-dead-letters.ts'
 import { dropOldCounts } from '../../src/operate/health/received.ts'
 import { removeTeam } from '../../src/operate/remove-team.ts'
+import { openRetention } from '../../src/operate/serve/retention.ts'
 import { littlePatient } from '../e2e/support/little-service.ts'
 import { query } from '../e2e/support/scene.ts'
 import { changesBetween, rowsOfTeam } from '../support/team-rows.ts'
@@ -177,7 +178,10 @@ it('expired rows of one team are removed, and rows of the other that are not exp
   const before = await rowsOfTeam(url, south.teamId)
   const age = { days: 30, now: new Date() }
   for (let time = 0; time < 2; time += 1) await keepInboxDays(url, age)
-  expect(await removeSettledBodies(url, age)).toBe(1)
+  {
+    await using retention = await openRetention(url)
+    expect(await removeSettledBodies(retention.db, age)).toBe(1)
+  }
   await dropOldCounts(url)
   // The partition of an event, and thus the transaction that put it there, is not the team's.
   const moved = changesBetween(before, await rowsOfTeam(url, south.teamId)).filter(

@@ -18,7 +18,7 @@ import { Draw, keyOf } from '../../src/emulator/world/draw.ts'
 import { keepInboxDays } from '../../src/ingest/inbox/days.ts'
 import { removeSettledBodies } from '../../src/load/erased-dead-letters.ts'
 import { settleDeliveries } from '../../src/operate/health/silence-signs.ts'
-import { prune } from '../../src/operate/serve/retention.ts'
+import { openRetention, prune } from '../../src/operate/serve/retention.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 import { freePort } from '../support/free-port.ts'
 import { whenInterrupted } from '../support/interruption.ts'
@@ -242,9 +242,11 @@ async function passTime(
   const { rows } = await warehouse.query<{ at: Date }>('select sim.now() as at')
   const now = rows[0]!.at
   await keepInboxDays(url, { days: inboxDays, now })
-  await removeSettledBodies(url, { days: inboxDays, now })
-  await settleDeliveries(url, inboxDays)
-  await prune({ url, now, historyDays, runDays: historyDays, forMs: 60_000 })
+  await using retention = await openRetention(url)
+  const { db } = retention
+  await removeSettledBodies(db, { days: inboxDays, now })
+  await settleDeliveries(db, inboxDays)
+  await prune({ db, now, historyDays, runDays: historyDays, forMs: 60_000 })
 }
 
 /** A day: patients come, go and are edited, forms and questions are reworded, responses are edited and archived. */

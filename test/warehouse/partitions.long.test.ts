@@ -7,7 +7,7 @@ import { migrate } from '../../src/analytics/migrate.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { openDrain } from '../../src/ingest/drain/drain.ts'
 import { readEvent } from '../../src/ingest/inbox/event.ts'
-import { prune } from '../../src/operate/serve/retention.ts'
+import { openRetention, prune } from '../../src/operate/serve/retention.ts'
 import { openScene, query, type Scene } from '../e2e/support/scene.ts'
 import { everyTable } from '../e2e/support/tables.ts'
 import { callerOf } from '../emulator/caller.ts'
@@ -167,7 +167,14 @@ test('retention removes the oldest history only, whatever the places of its rows
       `update intake_raw.record_history set superseded_at = now() - interval '90 days'
        where id in (select id from intake_raw.record_history order by md5(id) limit 7)`,
     )
-    const pruned = await prune({ url, now: new Date(), historyDays: 30, runDays: null, forMs: 60_000 })
+    await using retention = await openRetention(url)
+    const pruned = await prune({
+      db: retention.db,
+      now: new Date(),
+      historyDays: 30,
+      runDays: null,
+      forMs: 60_000,
+    })
     expect(pruned.history).toBeGreaterThan(6)
     left.push(
       await query(

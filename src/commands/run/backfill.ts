@@ -17,7 +17,7 @@ import { planBackfill } from '../../extract/planned-backfill.ts'
 import { openBudgets } from '../../load/budgets.ts'
 import { removeSettledBodies } from '../../load/erased-dead-letters.ts'
 import { settleDeliveries } from '../../operate/health/silence-signs.ts'
-import { prune } from '../../operate/serve/retention.ts'
+import { openRetention, prune } from '../../operate/serve/retention.ts'
 import { ALL_STREAMS, STREAMS } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -125,9 +125,11 @@ async function removeExpired(
 ): Promise<void> {
   const now = new Date()
   try {
-    await removeSettledBodies(url, { days: config.inboxDays, now })
-    await prune({ ...config, url, now, forMs: PRUNE_MS })
-    await settleDeliveries(url, config.inboxDays, config.teams)
+    await using session = await openRetention(url)
+    const { db } = session
+    await removeSettledBodies(db, { days: config.inboxDays, now })
+    await prune({ ...config, db, now, forMs: PRUNE_MS })
+    await settleDeliveries(db, config.inboxDays, config.teams)
   } catch (error) {
     logger.warn({ code: warehouseError(error).code }, 'expired rows could not be removed')
   }

@@ -8,7 +8,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { isRemoved } from '../../load/teams.ts'
 import { ALL_STREAMS } from '../../streams/catalogue.ts'
-import { openSession } from '../../warehouse/connect.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import type { Signs } from './silence.ts'
 
@@ -150,12 +149,10 @@ function ownConfigurations(ids: readonly number[], inboxDays: number): RawBuilde
  * for again. `teams`: of these only, by name; null: of all.
  */
 export async function settleDeliveries(
-  url: string,
+  db: Kysely<Warehouse>,
   inboxDays: number,
   teams: readonly string[] | null = null,
 ): Promise<void> {
-  await using session = await openSession({ url, purpose: 'check of deliveries' })
-  const { db } = session
   const { rows } = await sql<{ team_id: number }>`
     select team_id from intake.teams where ${teams}::text[] is null or name = any(${teams}::text[]) order by 1`.execute(
     db,

@@ -18,7 +18,7 @@ import { dropOldCounts, openReceived } from '../health/received.ts'
 import type { Metrics } from '../health/registry.ts'
 import { settleDeliveries } from '../health/silence-signs.ts'
 import { listenError } from './admin.ts'
-import { prune, type Retention } from './retention.ts'
+import { openRetention, prune, type Retention } from './retention.ts'
 import type { MissedTimes } from './schedule.ts'
 
 export interface Address {
@@ -174,12 +174,14 @@ async function runHousekeeping({ url, inboxDays, retention, logger }: Housekeepi
     const age = { days: inboxDays, now: new Date() }
     const done = await keepInboxDays(url, age)
     if (done.dropped > 0 || done.moved > 0) logger.info(done, 'old days of the inbox dropped')
-    const bodies = await removeSettledBodies(url, age)
+    await using session = await openRetention(url)
+    const { db } = session
+    const bodies = await removeSettledBodies(db, age)
     if (bodies > 0) logger.info({ bodies }, 'old bodies of dead letters removed')
     await dropOldCounts(url)
-    await settleDeliveries(url, inboxDays)
+    await settleDeliveries(db, inboxDays)
     if (retention === undefined) return
-    const pruned = await prune({ ...retention, url, now: age.now, forMs: PRUNE_MS })
+    const pruned = await prune({ ...retention, db, now: age.now, forMs: PRUNE_MS })
     if (Object.values(pruned).some((count) => count > 0)) logger.info(pruned, 'expired rows removed')
   } catch (error) {
     logger.warn({ code: warehouseError(error).code }, 'housekeeping failed; retried in an hour')

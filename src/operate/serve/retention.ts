@@ -11,7 +11,7 @@ import { isObject, type JsonObject, parseText } from '../../core/json.ts'
 import { hashesOf } from '../../load/erasures.ts'
 import { MIN_ENTRY_TIME } from '../../load/merge/skip-unchanged.ts'
 import { ALL_STREAMS, PERSONS } from '../../streams/catalogue.ts'
-import { openSession } from '../../warehouse/connect.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { deletePast, type Place, placeOf } from '../erase/find.ts'
@@ -26,7 +26,8 @@ export interface Retention {
 }
 
 export interface PruneOptions extends Retention {
-  readonly url: string
+  /** Of `openRetention`. */
+  readonly db: Kysely<Warehouse>
   /** Teams whose counts are summed up; default: all. */
   readonly teams?: readonly string[]
   readonly now: Date
@@ -49,11 +50,14 @@ const PORTION = 1_000
 const KEPT_RUNS = 2
 const LOCK_TIMEOUT_MS = 1_000
 
+/** For what removes expired rows: a removal that waits for a lock is left to the next round. */
+export async function openRetention(url: string): Promise<Session> {
+  return await openSession({ url, purpose: 'retention', lockTimeoutMs: LOCK_TIMEOUT_MS })
+}
+
 export async function prune(options: PruneOptions): Promise<Pruned> {
-  const { url, historyDays, runDays, now, forMs, teams = null } = options
+  const { db, historyDays, runDays, now, forMs, teams = null } = options
   const pruned: Pruned = { history: 0, runs: 0, deadLetters: 0, ticks: 0, deliveries: 0 }
-  await using session = await openSession({ url, purpose: 'retention', lockTimeoutMs: LOCK_TIMEOUT_MS })
-  const { db } = session
   const until = performance.now() + forMs
   const all = async (kind: keyof Pruned, portion: () => Promise<number>) => {
     for (let count = PORTION; count === PORTION && performance.now() < until; ) {

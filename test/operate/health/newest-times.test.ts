@@ -171,7 +171,7 @@ test('they are exact after a backfill, an erasure, a repair, a replay and the re
     'a run after it': () => scene.backfill('--full'),
     prune: () =>
       prune({
-        url: scene.url,
+        db: own.db,
         historyDays: 0,
         runDays: 0,
         now: new Date(Date.now() + 86_400_000),

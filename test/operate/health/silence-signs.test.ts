@@ -32,7 +32,8 @@ async function pagesWith(stored: number): Promise<number> {
     await using explained = await openSession({ url, purpose: 'plans' })
     expect(await readSigns(explained.db, { inboxDays: 30 })).toHaveLength(1)
   }
-  await settleDeliveries(url, 30)
+  await using settling = await openSession({ url, purpose: 'plans' })
+  await settleDeliveries(settling.db, 30)
   const plans = watching.take()
   const scans = plans
     .flatMap((plan) => plan.scans)

@@ -181,7 +181,7 @@ async function openTeam() {
       await using session = await openSession({ url: warehouse.url, purpose: 'test' })
       const statuses = await readWebhooks(session.db, { inboxDays: 30 })
       // Settling the check changes no result.
-      await settleDeliveries(warehouse.url, 30)
+      await settleDeliveries(session.db, 30)
       expect(await readWebhooks(session.db, { inboxDays: 30 })).toEqual(statuses)
       return statuses.find((status) => status.team === 'default')!
     },

@@ -5,7 +5,7 @@ import type { Webhooks } from '../../../src/emulator/webhooks/engine.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { erase } from '../../../src/operate/erase/erase.ts'
-import { type PruneOptions, prune } from '../../../src/operate/serve/retention.ts'
+import { openRetention, type PruneOptions, prune } from '../../../src/operate/serve/retention.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { openScene as openService, type Scene as Service } from '../../e2e/support/scene.ts'
 import { openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
@@ -30,7 +30,14 @@ describe('of superseded payloads and of what runs left', () => {
   })
 
   const pruned = (options: Partial<PruneOptions> = {}) =>
-    prune({ url: scene.url, now: new Date(), historyDays: 400, runDays: 400, forMs: 60_000, ...options })
+    prune({
+      db: scene.session.db,
+      now: new Date(),
+      historyDays: 400,
+      runDays: 400,
+      forMs: 60_000,
+      ...options,
+    })
   const query = (text: string, values: readonly unknown[] = []) =>
     scene.session.client.query(text, [...values])
 
@@ -273,7 +280,8 @@ describe('of deliveries', () => {
     await service.query(`update intake_raw.records set version = '1970-01-01' where id = 'delivery-2'`)
     expect(await count()).toEqual({ rows: 6, records: 6 })
     const now = new Date(Date.parse('2026-01-03T12:00:00Z') + 400 * DAY)
-    const options = { url: service.url, now, historyDays: null, forMs: 60_000 }
+    await using retention = await openRetention(service.url)
+    const options = { db: retention.db, now, historyDays: null, forMs: 60_000 }
     // The same ids of another team, and of another stream, are others.
     await service.query(
       `insert into intake.teams (team_id, name) overriding system value values (9, 'other')`,
