@@ -8,6 +8,7 @@ import {
   closeAbandoned,
   freeAbandoned,
   isAbandoned,
+  release,
   releaseLost,
 } from '../../src/load/lost-slices.ts'
 import { markInterrupted, storeFailure } from '../../src/load/runs.ts'
@@ -122,6 +123,16 @@ describe('a run that its process leaves', () => {
     expect(await runs()).toMatchObject([{ status: 'running' }])
   })
 
+  test('ends also if a worker that is gone had a stream of it', async () => {
+    const run = await plan(['north forms', 'south forms'])
+    const { claim } = await work('aaaaaaa1')
+    await claim(1)
+    await rowsOf(session, `update intake_ops.slices set owner = 'host:1:gone' where state = 'claimed'`)
+    expect(await closeAbandoned(session.db, run)).toBe(true)
+    expect(await states(run)).toEqual(['north forms canceled', 'south forms canceled', 'end canceled'])
+    expect(await runs()).toMatchObject([{ status: 'interrupted' }])
+  })
+
   test('is executed by workers if it is detached, or any worker lives, even one that executes nothing of it', async () => {
     const [detached, left] = [await plan(['north forms'], { is_detached: true }), await plan(['south forms'])]
     const both = async () => [await goesOn(session.db, detached), await goesOn(session.db, left)]
@@ -177,6 +188,19 @@ describe('a run that its process leaves', () => {
     // Its lock is free again.
     expect(await tryLock(process, 'run', left)).toBe(true)
   })
+})
+
+test('a worker is woken when a run is planned, and when a slice is free again', async () => {
+  const { session: own, claim } = await work('aaaaaaa1')
+  let woken = 0
+  own.client.on('notification', () => {
+    woken += 1
+  })
+  await plan(['north forms'])
+  await expect.poll(() => woken).toBe(1)
+  const [claimed] = await claim(1)
+  await release(own.db, claimed!)
+  await expect.poll(() => woken).toBe(2)
 })
 
 test('a worker that is committing a batch keeps its slice until then, and loses it after', async () => {

@@ -124,6 +124,15 @@ it('a request that the stored state satisfies is dropped; one for the next micro
   expect(await requestRefetches(scene.session.db, [member(11)])).toBe(1)
 })
 
+it('a request is not satisfied by the same id that another team has stored, or another stream', async () => {
+  const other = await teamIdOf(scene.session.db, 'other')
+  const asks = [
+    { ...member(5), teamId: other },
+    { ...member(5), stream: 'forms' },
+  ]
+  expect(await requestRefetches(scene.session.db, asks)).toBe(2)
+})
+
 it('a due refetch is not claimed if a request arrived in between, and is if a later state is wanted', async () => {
   const due = async (seconds: number) => {
     await scene.rows('delete from intake_ops.refetches')

@@ -160,6 +160,17 @@ test('a canceled run stays running while a worker loads a stream of it, and its 
   expect(await cancel()).toEqual({ status: 'interrupted', canceled: false })
 })
 
+test('a run that is canceled ends at once where only a worker that is gone had a stream of it', async () => {
+  const run = await plan(['north forms'])
+  const { claim } = await work('aaaaaaa1')
+  await claim(1)
+  await rowsOf(session, `update intake_ops.slices set owner = 'host:1:gone' where state = 'claimed'`)
+  expect(await cancelRun({ url: database.url, clock: systemClock, forMs: 5_000 }, Number(run))).toEqual({
+    ...{ status: 'interrupted', canceled: true },
+  })
+  expect(await runs()).toMatchObject([{ status: 'interrupted', dated: true }])
+})
+
 test('the end of a run that a worker gave back and claimed again is not settled for its first time', async () => {
   await plan([])
   const { claim, session: own } = await work('aaaaaaa1')
@@ -172,7 +183,11 @@ test('the end of a run that a worker gave back and claimed again is not settled 
     { state: 'claimed', takeovers: 0 },
   ])
   await release(own.db, again, 1)
+  // It waits anew: how long nobody continues a run is counted from then.
   expect(
-    await rowsOf(session, 'select state, owner, heartbeat_at, takeovers from intake_ops.slices'),
-  ).toEqual([{ state: 'pending', owner: null, heartbeat_at: null, takeovers: 1 }])
+    await rowsOf(
+      session,
+      'select state, owner, heartbeat_at, takeovers, pending_since > claimed_at as anew from intake_ops.slices',
+    ),
+  ).toEqual([{ state: 'pending', owner: null, heartbeat_at: null, takeovers: 1, anew: true }])
 })

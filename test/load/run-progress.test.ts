@@ -135,6 +135,34 @@ it('the last figures and lines of a run are tried again, on a new connection', a
   expect(await stored()).toEqual([{ phase: 'ended', log: ['the end'] }])
 })
 
+it('lines that could not be stored keep their order, before those that were logged since', async () => {
+  const { url, runId, teams } = await openRun()
+  await using progress = openRunProgress({
+    ...{ url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }), isShared: true },
+  })
+  await query(url, 'alter table intake_ops.run_log rename to away')
+  progress.logger.info('first')
+  let reads = 0
+  progress.watch(teams[0]!.teamId, 'patients', () => {
+    reads += 1
+    return { ...FIGURES, pages: reads }
+  })
+  await expect
+    .poll(() => {
+      vi.advanceTimersByTime(1_000)
+      return reads
+    })
+    .toBeGreaterThan(1)
+  progress.logger.info('second')
+  await query(url, 'alter table intake_ops.away rename to run_log')
+  await expect
+    .poll(() => later(url, `select line, message from intake_ops.run_log order by line`))
+    .toEqual([
+      { line: 1, message: 'first' },
+      { line: 2, message: 'second' },
+    ])
+})
+
 it('a log keeps its last 300 lines, whatever other runs have logged', async () => {
   const { url, runId, teams } = await openRun()
   await query(
@@ -176,12 +204,21 @@ it('processes that execute one run number the lines of its log one after another
   }
   await using one = openRunProgress(shared)
   await using other = openRunProgress(shared)
+  // The numbers of another run do not count.
+  await query(
+    url,
+    `with other as (
+       insert into intake_ops.runs (kind, status, options) values ('backfill', 'running', '{}') returning run_id
+     )
+     insert into intake_ops.run_log (run_id, line, at, level, message)
+     select run_id, 70, now(), 'info', 'of another run' from other`,
+  )
   const stored = async () =>
     (
       await later<{ line: string }>(
         url,
         `select concat_ws(' ', line, level, team.name, stream, message) as line
-         from intake_ops.run_log left join intake.teams team using (team_id) order by run_log.line`,
+         from intake_ops.run_log left join intake.teams team using (team_id) where run_id = ${runId} order by run_log.line`,
       )
     ).map(({ line }) => line)
   expect(await stored()).toEqual([])

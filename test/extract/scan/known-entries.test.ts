@@ -10,8 +10,10 @@ import { readList } from '../../../src/extract/reading/read-list.ts'
 import { READING } from '../../../src/extract/scan/known-entries.ts'
 import { openKnownPages } from '../../../src/extract/scan/known-pages.ts'
 import type { SliceOptions } from '../../../src/extract/slice-note.ts'
+import type { Source } from '../../../src/extract/source.ts'
 import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
 import { patients } from '../../../src/streams/patients.ts'
+import { clientOf } from '../../api/support/service.ts'
 import { loadEnvelopes, takeWhole } from '../../load/loading.ts'
 import { recordEnvelope, tombstoneEnvelope } from '../../support/envelopes.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
@@ -49,10 +51,10 @@ const OPTIONS: SliceOptions = { allowMassDelete: true, dry: false, migrated: tru
 const rigClock = openServiceClock()
 
 /** What a night counts, and how many entries it parsed. */
-async function night(over: Partial<SliceOptions> = {}, serviceClock = rigClock) {
+async function night(over: Partial<SliceOptions> = {}, serviceClock = rigClock, more: Partial<Source> = {}) {
   run += 1
   parsed.mockClear()
-  const source = await rig.source('patients', { clock, serviceClock, runId: String(run) })
+  const source = await rig.source('patients', { clock, serviceClock, runId: String(run), ...more })
   const { text } = await readList(source, rig.session, { ...OPTIONS, ...over })
   const { changed, unchanged, deleted, erased, deadLetters } = source.tally
   return { text, changed, unchanged, deleted, erased, deadLetters, parsed: parsed.mock.calls.length }
@@ -212,6 +214,54 @@ test('an entry whose reading depends on more than its bytes is parsed each night
   expect(
     await rig.rows(`select _problems -> 0 ->> 'path' as path from intake.patients where id = 'good'`),
   ).toEqual([{ path: 'updated_at' }])
+})
+
+test('of a page whose stamps are in any order, each is read anew once it may be too far ahead', async () => {
+  const inMinutes = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
+  for (const order of [
+    [-60, -300],
+    [-300, -60],
+  ]) {
+    await empty()
+    rig.service.clockApartMs = 0
+    rig.service.records.patients = order.map((minutes) =>
+      person(`p${minutes}`, 'A', { updated_at: inMinutes(minutes) }),
+    )
+    await night({}, openServiceClock())
+    rig.service.clockApartMs = -2 * 3_600_000
+    await rig.rows('update intake_raw.records set observed_at = $1, version = $1', [ago(20_000)])
+    expect(await night({}, openServiceClock())).toMatchObject({ changed: 1, unchanged: 1, parsed: 2 })
+  }
+})
+
+test('an entry whose id has a line end is parsed each night, and the others of its page are not', async () => {
+  rig.service.records.patients = [person('a'), person('b\nc'), person('d')]
+  await night()
+  expect((await pagesKnown()).map(({ ids }) => ids)).toEqual(['a\nd'])
+  expect(await night()).toEqual({ ...quiet, unchanged: 3, parsed: 1 })
+})
+
+test('where another version of the API is requested, everything is parsed: the same entry may be a part of its record then', async () => {
+  rig.service.records.patients = people(2)
+  await night()
+  await using other = clientOf(rig.service.url, { apiVersion: '' })
+  expect(await night({}, rigClock, { client: other.client })).toEqual({ ...quiet, unchanged: 2, parsed: 2 })
+})
+
+test('of a record that is found to be of an erased patient only while it is read no id is kept', async () => {
+  rig.service.pageSize = 1
+  const message = (id: string, patient: string) => ({ id, patient, content: 'x', message_type: 'm' })
+  // So many pages are noted before their records are loaded.
+  rig.service.records.messages = Array.from({ length: 24 }, (_, at) => message(`m${at}`, `p${at}`))
+  const erasures = await hashesOf(rig.session.db, rig.teamId)
+  await noteErased(rig.session.db, erasures, 'p3', [{ stream: 'patients', id: 'p3' }])
+  const source = await rig.source('messages', { clock, serviceClock: rigClock, runId: '1000' })
+  await readList(source, rig.session, OPTIONS)
+  expect(source.tally).toMatchObject({ erased: 1, changed: 23 })
+  const ids = (await pagesKnown()).map((page) => page.ids)
+  expect(ids).toContain('m4')
+  expect(ids).not.toContain('m3')
+  rig.service.records.messages = []
 })
 
 test('of an erased patient no id and no hash is kept, though the list still contains it', async () => {
