@@ -158,6 +158,12 @@ describe('a run of two teams, and a dry one', () => {
   })
 })
 
+test('a run of other streams whose process was killed is marked as interrupted by the next one', async () => {
+  await rowsOf(session, `insert into intake_ops.runs (kind, options) values ('backfill', '{}')`)
+  expect(await backfill(options([source('one')]))).toMatchObject({ status: 'succeeded' })
+  expect((await runs()).map(({ status }) => status).sort()).toEqual(['interrupted', 'succeeded'])
+})
+
 test('a dry run that is stopped is interrupted, and stores no run', async () => {
   const stop = new AbortController()
   const teams = [source('one', async () => stop.abort(new Error('SIGTERM')))]

@@ -161,6 +161,25 @@ test.each([401, 403])('%i fails the stream with its hint, and ends the team', as
   expect([rig.service.received.length, await epoch()]).toEqual([before, taken])
 })
 
+test('a service that answers no request for too long fails the stream, and ends the team', async () => {
+  async function nobody(): Promise<never> {
+    await systemClock.sleep(150)
+    throw Object.assign(new Error('reset'), { code: 'ECONNRESET' })
+  }
+  await team[Symbol.asyncDispose]()
+  team = openTeam(
+    {
+      ...{ name: 'default', teamId: rig.teamId, baseUrl: rig.service.url, giveUpAfterMs: 400 },
+      ...{ apiKey: 'key', apiSecret: 'secret', apiVersion: 'v2.1', concurrency: 4 },
+      wire: { send: nobody, open: nobody, close: async () => {} },
+    },
+    { clock: quick, random: () => 0.001, logger: silent, signal: stop.signal },
+  )
+  const { status, note } = await run()
+  expect([status, note]).toEqual(['failed', expect.stringContaining('answered no request for')])
+  expect(team.signal.aborted).toBe(true)
+})
+
 test('another refusal fails this stream alone', async () => {
   answerAll(405)
   expect(await run()).toMatchObject({ status: 'failed' })
@@ -250,6 +269,45 @@ test('records that are due are fetched after the list, though not by a dry run; 
   await due()
   expect(await run()).toMatchObject({ status: 'succeeded', note: null })
   expect(await stored()).toEqual([{ id: 'a' }, { id: 'x' }])
+})
+
+test('a record that is in no list and was fetched by its id counts as fetched', async () => {
+  const old = { ...person('x'), first_name: 'old' }
+  await rig.hold('patients', [old], '2026-01-01T00:00:00.000000Z' as never)
+  rig.service.records.patients = [person('x')]
+  rig.service.unlisted.add('x')
+  expect(await run()).toMatchObject({ status: 'succeeded', fetched: 1, changed: 1, unchanged: 0 })
+})
+
+test('a checkpoint that cannot be read is in the note, also that of a dry run', async () => {
+  const noted = 'the stored checkpoint cannot be read; everything was read'
+  await takeSlice(rig.session.db, { ...KEY, teamId: rig.teamId }, '1')
+  await rig.rows(`update intake_ops.checkpoints set cursor = '"damaged"' where team_id = $1`, [rig.teamId])
+  expect(await run({ dry: true }, null)).toMatchObject({ status: 'succeeded', note: noted })
+  expect(await run()).toMatchObject({ status: 'succeeded', note: noted })
+  expect(await run()).toMatchObject({ status: 'succeeded', note: null })
+})
+
+test('the session of a scan is one of the worker that has the slice, so that it ends with the others', async () => {
+  const sessions: unknown[] = []
+  rig.service.interfere = (_, response) => {
+    void rig
+      .rows(
+        `select application_name as name from pg_stat_activity
+         where datname = current_database() and application_name like '% scan patients%'`,
+      )
+      .then((rows) => {
+        sessions.push(...rows)
+        json(response, { count: 0, next: null, results: [] })
+      })
+    return true
+  }
+  const taken = await takeSlice(rig.session.db, { ...KEY, teamId: rig.teamId }, '7')
+  await runStream({
+    ...{ options: options(), team, stream: streamNamed('patients')!, loaders: rig.loaders, runId: '7' },
+    ...{ progress: unwatched(silent), claimed: { taken, worker: 'abcdef01' } },
+  })
+  expect(sessions).toEqual([{ name: 'intake-sync scan patients worker abcdef01' }])
 })
 
 test('a warehouse that cannot be reached is a failed stream, and no exception', async () => {

@@ -160,6 +160,18 @@ test('a canceled run stays running while a worker loads a stream of it, and its 
   expect(await cancel()).toEqual({ status: 'interrupted', canceled: false })
 })
 
+test('a run that a worker is just closing is left to it', async () => {
+  const run = await plan(['north forms'])
+  await rowsOf(session, `update intake_ops.slices set state = 'done' where team_id is not null`)
+  const { claim } = await work('aaaaaaa1')
+  expect(await claim(1)).toMatchObject([{ kind: 'close' }])
+  expect(await cancelRun({ url: database.url, clock: systemClock, forMs: 0 }, Number(run))).toMatchObject({
+    status: 'running',
+  })
+  expect(await states(run)).toEqual(['north forms done', 'end claimed'])
+  expect(await runs()).toMatchObject([{ status: 'running', dated: false }])
+})
+
 test('a run that is canceled ends at once where only a worker that is gone had a stream of it', async () => {
   const run = await plan(['north forms'])
   const { claim } = await work('aaaaaaa1')

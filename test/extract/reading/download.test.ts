@@ -3,8 +3,9 @@ import type http from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { download } from '../../../src/extract/reading/read-export-file.ts'
+import type { Source } from '../../../src/extract/source.ts'
 import { spool } from '../../../src/load/exports/spool.ts'
-import type { Received } from '../../api/support/service.ts'
+import { clientOf, type Received } from '../../api/support/service.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig
@@ -29,13 +30,13 @@ beforeEach(() => {
 type Answer = (response: http.ServerResponse) => void
 
 /** Answers with these, one after another. */
-async function get(answers: readonly Answer[], known: string | null = null) {
+async function get(answers: readonly Answer[], known: string | null = null, over: Partial<Source> = {}) {
   const left = [...answers]
   rig.service.interfere = (_, response) => {
     left.shift()!(response)
     return true
   }
-  const source = await rig.source('exports', { clock })
+  const source = await rig.source('exports', { clock, ...over })
   const taken: string[] = []
   const result = download(source, 'e1', known, async (pieces) => {
     const bytes: Buffer[] = []
@@ -144,6 +145,16 @@ describe('a body that breaks off', () => {
     expect((await result).spooled.hash).toBe(await hashOf(CSV))
     expect(taken).toEqual([CSV])
     expect(pauses).toEqual([500, 1_000])
+  })
+
+  test('is requested again too where it stops without an end', async () => {
+    const hanging: Answer = (response) => {
+      response.writeHead(200, { ...TYPE, 'content-length': 100 }).write('Client')
+    }
+    await using hasty = clientOf(rig.service.url, { timeouts: { bodyIdle: 100 } })
+    const { result, taken } = await get([hanging, sized(CSV)], null, { client: hasty.client })
+    expect((await result).spooled.hash).toBe(await hashOf(CSV))
+    expect([taken, pauses]).toEqual([[CSV], [500]])
   })
 
   test('three times is its failure', async () => {

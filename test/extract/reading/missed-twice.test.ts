@@ -18,9 +18,15 @@ afterEach(() => rig[Symbol.asyncDispose]())
 const entry = (id: string) => ({ id, name: id })
 const OPTIONS: SliceOptions = { allowMassDelete: false, dry: false, migrated: true, window: EVERYTHING }
 
-/** A run whose stable list contained these. */
-async function run(listed: readonly string[], options: Partial<SliceOptions> = {}, runId = String(++runs)) {
+/** A run whose stable list contained these; `meanwhile` comes between its list and its deletes. */
+async function run(
+  listed: readonly string[],
+  options: Partial<SliceOptions> = {},
+  runId = String(++runs),
+  meanwhile = async () => {},
+) {
   const source = await rig.source('exports', { runId })
+  await meanwhile()
   const seenIds = await openSeenIds(rig.session)
   for (const id of listed) seenIds.add(id)
   const scan: ScanReport = {
@@ -62,6 +68,13 @@ test('one that two lists in a row miss is deleted; one that only the first misse
   expect(await noted()).toEqual([{ team: rig.teamId, stream: 'exports', id: 'c', run: 2 }])
   const [tombstone] = await rig.rows(`select origin from intake_raw.records where id = 'b' and deleted`)
   expect(tombstone).toEqual({ origin: 'run:2 proof' })
+})
+
+test('a worker that has lost its slice notes nothing as missed', async () => {
+  await rig.hold('exports', [entry('a')], ago(60))
+  const loses = async () => void (await rig.source('exports', { runId: '99' }))
+  await expect(run([], {}, '1', loses)).rejects.toMatchObject({ code: 'slice_lost' })
+  expect(await noted()).toEqual([])
 })
 
 test('one that a list between the two contained is not deleted', async () => {

@@ -42,6 +42,9 @@ test.each([
   ['Asia/Kathmandu', '2026-01-01 05:45:00', '2026-01-01T00:00:00.000000'],
   ['America/New_York', '2026-03-08T12:00:00Z', '2026-03-08T12:00:00.000000'],
   ['America/New_York', '2026-03-08 12:00:00+02:00', '2026-03-08T10:00:00.000000'],
+  // Its end is no zone.
+  ['America/New_York', '2026-03-07', '2026-03-07T05:00:00.000000'],
+  ['America/New_York', ' 2026-03-08 12:00:00 ', '2026-03-08T16:00:00.000000'],
 ])('in %s %s is %s', async (zone, time, expected) => {
   expect(await read(zone, [time])).toEqual([expected])
 })
@@ -61,7 +64,7 @@ test.each([
 })
 
 test('an unreadable time is null, and a problem that contains it', async () => {
-  const bad = ['2026-02-30 10:00:00', '2026-01-01 24:00:00', 'yesterday', ' ', '01/02/2026 10:00']
+  const bad = ['2026-02-30 10:00:00', '2026-01-01 24:00:00', 'gestern, im März', ' ', '01/02/2026 10:00']
   expect(await read('UTC', ['2026-01-01 10:00:00', ...bad])).toEqual([
     '2026-01-01T10:00:00.000000',
     ...bad.map(() => null),

@@ -84,6 +84,16 @@ describe('loading', () => {
     expect(await files()).toMatchObject([{ loaded: true, bytes: text.length, kept: text.length }])
   })
 
+  test('whether a row is archived is read in any case, with blanks around it; anything else is a problem', async () => {
+    const written = [' False', 'TRUE ', 'false', '0', ' ']
+    const text = HEADER + written.map((archived) => row('c', 'good').replace('false', archived)).join('')
+    expect(await load(text)).toMatchObject({ rows: 5, problems: 2 })
+    const read = await rig.rows<{ archived: boolean | null }>(
+      'select archived from intake.export_rows order by row_number',
+    )
+    expect(read.map(({ archived }) => archived)).toEqual([false, true, false, null, null])
+  })
+
   test('a second file replaces the first, shorter or longer; the second time the same is the same', async () => {
     await load(HEADER + row('c1', 'good') + row('c2', 'bad'))
     for (let times = 0; times < 2; times++) {
@@ -207,13 +217,22 @@ describe('rejecting', () => {
     expect(await cells()).toEqual(['1:8=good', '1:9=3'])
   })
 
-  test('the same file again is counted, another replaces it', async () => {
+  test('the same file again is counted and not written, another replaces it', async () => {
+    await load(HEADER + row('c1', 'good'))
     await reject(MALFORMED)
+    const versions = () => rig.rows('select is_loaded, xmin::text from intake_raw.export_files order by 1')
+    const before = await versions()
     await reject(MALFORMED)
-    expect([(await files()).length, (await deadLetters()).map(({ seen }) => seen)]).toEqual([1, [2]])
+    expect(await versions()).toEqual(before)
+    await load(HEADER)
+    await reject(MALFORMED)
+    expect([(await files()).length, (await deadLetters()).map(({ seen }) => seen)]).toEqual([2, [3]])
     await reject(`${MALFORMED}more`)
-    expect(await files()).toMatchObject([{ loaded: false, bytes: MALFORMED.length + 4 }])
-    expect((await deadLetters()).map(({ seen }) => seen)).toEqual([2, 1])
+    expect(await files()).toMatchObject([
+      { loaded: true },
+      { loaded: false, bytes: MALFORMED.length + 4, kept: MALFORMED.length + 4 },
+    ])
+    expect((await deadLetters()).map(({ seen }) => seen)).toEqual([3, 1])
   })
 
   test('a file that loads afterwards ends it; that of another team stays', async () => {

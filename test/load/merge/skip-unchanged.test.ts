@@ -7,6 +7,7 @@ import {
   CHANGED_OR_PENDING,
   OTHER_OR_PENDING,
   placesChanged,
+  storedVersions,
   withoutUnchanged,
 } from '../../../src/load/merge/skip-unchanged.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
@@ -66,6 +67,34 @@ test('a record is as it was read only with the same hash, not deleted, in its te
   await load([seen("p'3", 6, 'Third')])
   await scene.rows(`update intake_raw.records set deleted = true, payload = null where id = 'p4'`)
   expect((await places()).filter((place) => place > 1)).toEqual([2, 3, 4])
+})
+
+test('a stored version is that of the record of this team and stream, also of a deleted one', async () => {
+  const other = await teamIdOf(scene.session.db, 'other')
+  const of = (stream: 'patients' | 'forms', teamId: number, seconds: number) =>
+    recordEnvelope({ id: 'p1', questions: [] }, { teamId, stream, observedAt: noonPlus(seconds) })
+  await load([of('patients', scene.teamId, 2)])
+  const taken = (stream: typeof patients, teamId: number) => takeWhole(scene.session, stream, teamId)
+  for (const [stream, teamId, seconds] of [
+    [patients, other, 9],
+    [forms, scene.teamId, 8],
+  ] as const) {
+    const states = [of(stream.name as 'patients', teamId, seconds)]
+    await loadEnvelopes(scene.session, stream, states, { mode: 'merge', taken: await taken(stream, teamId) })
+  }
+  const versions = (stream: string, teamId = scene.teamId) =>
+    storedVersions(scene.session.db, { teamId, stream }, ['p1', 'p1', 'p2'])
+  const found = async () => [
+    ...[[...(await versions('patients'))], [...(await versions('patients', other))]],
+    [...(await versions('forms'))],
+  ]
+  const version = (seconds: number, deleted = false) => [['p1', { version: noonPlus(seconds), deleted }]]
+  expect(await found()).toEqual([version(2), version(9), version(8)])
+  await scene.rows(
+    `update intake_raw.records set deleted = true, payload = null where team_id = $1 and stream = 'patients'`,
+    [scene.teamId],
+  )
+  expect(await found()).toEqual([version(2, true), version(9), version(8)])
 })
 
 test('an event sent before a page was read does not undo it, whichever is loaded first', async () => {
