@@ -1,9 +1,16 @@
 /** What every command shares: how its end becomes an exit code, the warehouse it reads, what the service said. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { afterAll, expect, it } from 'vitest'
 import type { Answer } from '../../src/api/client.ts'
-import { type Context, detailOf, exitAfter, requireWarehouse } from '../../src/commands/context.ts'
+import {
+  type Context,
+  detailOf,
+  exitAfter,
+  openLogger,
+  requireWarehouse,
+} from '../../src/commands/context.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 
@@ -50,4 +57,23 @@ it.each([
   ['<p>proxy</p>', null],
 ])('of the refusal %s, %s is shown', (body, detail) => {
   expect(detailOf({ body: Buffer.from(body) } as unknown as Answer)).toBe(detail)
+})
+
+it('logs are lines of JSON in a pipe, readable lines on a terminal, and no less severe than asked for', () => {
+  const logged = (isTTY: boolean) => {
+    let text = ''
+    const stderr = { write: (line: string | Uint8Array) => (text += String(line)), isTTY }
+    const logger = openLogger({ stderr }, readConfig({ LOG_LEVEL: 'warn' }))
+    logger.info('left out')
+    logger.warn({ team: 'north' }, 'said')
+    return text
+  }
+  expect(JSON.parse(logged(false))).toEqual({
+    level: 40,
+    time: expect.any(Number),
+    team: 'north',
+    msg: 'said',
+  })
+  const shown = stripVTControlCharacters(logged(true))
+  expect(shown).toMatch(/^\[\d\d:\d\d:\d\d\] WARN: said .*"team":"north".*\n$/)
 })

@@ -359,6 +359,15 @@ describe('a file of teams', () => {
     expect(error.message).toContain('INTAKE_CONFIG')
   })
 
+  test.each(['CONFIG', 'TEAM', 'BASE_URL', 'API_KEY', 'API_SECRET', 'WEBHOOK_SECRETS'])(
+    'has no setting INTAKE_%s: teams have it themselves',
+    (name) => {
+      const path = fileOf({ settings: { [`INTAKE_${name}`]: CANARY }, teams: [team()] })
+      const env = { INTAKE_CONFIG: path, [`INTAKE_${name}`]: name === 'CONFIG' ? path : CANARY }
+      expect(errorOf(env).message).toBe(`INTAKE_CONFIG: settings: unrecognized keys (INTAKE_${name})`)
+    },
+  )
+
   test('with settings is read where the environment has them too', () => {
     const file = fileOf({ settings: { LOG_LEVEL: 'warn' }, teams: [team()] })
     expect(readConfig({ INTAKE_CONFIG: file, LOG_LEVEL: 'warn' }).logLevel).toBe('warn')

@@ -1,4 +1,5 @@
 /** The console over HTTP: who is let in, what is refused, and what its pages say of a real warehouse. */
+import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { POLICY } from '../../src/console/assets.ts'
 import { readOverview } from '../../src/console/pages/overview.ts'
@@ -347,15 +348,31 @@ describe('access', () => {
     for (const path of [...paths, '/nowhere']) {
       const { headers, text } = await operator.get(path)
       expect([path, headers.get('content-security-policy')]).toEqual([path, POLICY])
-      expect(headers.get('x-content-type-options')).toBe('nosniff')
       expect(headers.get('cache-control')).toBe('no-store')
+      expect([
+        headers.get('x-content-type-options'),
+        headers.get('referrer-policy'),
+        headers.get('cross-origin-opener-policy'),
+        headers.get('cross-origin-resource-policy'),
+        headers.get('permissions-policy'),
+      ]).toEqual(['nosniff', ...Array(3).fill('same-origin'), 'camera=(), geolocation=(), microphone=()'])
       expect(text).not.toMatch(/<style|\sstyle=|\son\w+=|<script(?![^>]* src="\/assets\/)/i)
       for (const [, address] of text.matchAll(/(?:src|href|action)="([^"]*)"/g))
         expect(address).toMatch(/^[/#]/)
     }
+    // Browsers read no file whose type is not what they expect, and keep one until its address changes.
+    const types = {
+      css: 'text/css; charset=utf-8',
+      js: 'text/javascript; charset=utf-8',
+      svg: 'image/svg+xml',
+    }
+    const { text: shown } = await operator.get('/inbox')
     for (const name of ['console.css', 'console.js', 'htmx.js', 'uplot.js', 'uplot.css', 'icon.svg']) {
       const asset = await console_.reader().get(`/assets/${name}`)
-      expect([name, asset.status]).toEqual([name, 200])
+      const type = types[name.split('.')[1] as keyof typeof types]
+      expect([name, asset.status, asset.headers.get('content-type')]).toEqual([name, 200, type])
+      const version = createHash('sha256').update(asset.text).digest('base64url').slice(0, 12)
+      expect(shown).toContain(`"/assets/${name}?v=${version}"`)
       expect(asset.text.length).toBeGreaterThan(100)
       expect(asset.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
     }

@@ -39,7 +39,7 @@ After=network-online.target
 [Service]
 ExecStart=${word(process.execPath)} ${word(CLI)} serve
 Environment=${word(`INTAKE_ENV_FILE=${file}`)}
-WorkingDirectory=${dirname(file)}
+WorkingDirectory=${dirname(file).replaceAll('%', '%%')}
 Restart=on-failure
 RestartPreventExitStatus=2
 UMask=0077

@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { stripVTControlCharacters } from 'node:util'
+import { parseEnv, stripVTControlCharacters } from 'node:util'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { parse } from 'yaml'
@@ -116,7 +116,52 @@ describe('init', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600)
   })
 
+  it('each flag is the setting that it names, whatever the environment says', async () => {
+    const file = newFile()
+    const flags = {
+      ...{
+        'base-url': scene.env.INTAKE_BASE_URL!,
+        'api-key': scene.env.INTAKE_API_KEY!,
+        'api-secret': secret,
+      },
+      ...{ team: 'north', timezone: 'Europe/Berlin', 'rate-limit': '1000/s', database: scene.url },
+    }
+    const words = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value])
+    const other = { INTAKE_BASE_URL: 'http://127.0.0.1:1', INTAKE_API_KEY: 'other', INTAKE_TEAM: 'other' }
+    const env = { ...other, INTAKE_ENCRYPTION_KEY: KEY, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/x' }
+    const { code, stdout } = await init(['--file', file, '--json', ...words], env)
+    expect([code, JSON.parse(stdout).teams[0].team]).toEqual([0, 'north'])
+    expect(parseEnv(readFileSync(file, 'utf8'))).toMatchObject({
+      ...{ INTAKE_BASE_URL: flags['base-url'], INTAKE_API_KEY: flags['api-key'], INTAKE_API_SECRET: secret },
+      ...{ INTAKE_TEAM: 'north', INTAKE_TIMEZONE: 'Europe/Berlin', INTAKE_RATE_LIMIT: '1000/s' },
+      ...{ DATABASE_URL: scene.url, INTAKE_ENCRYPTION_KEY: KEY },
+    })
+    // An embedded warehouse takes the place of the one of the environment.
+    const none = newFile()
+    const embedded = await init(['--file', none, '--database', 'embedded'], {
+      ...{ ...scene.env, INTAKE_DATA_DIR: file },
+    })
+    expect([embedded.code, embedded.stderr, existsSync(none)]).toEqual([
+      ...[2, expect.stringContaining('code: data_dir_unusable'), false],
+    ])
+  })
+
   describe('with a file whose name ends in .json', () => {
+    it('in the working directory stays as it is written: what it refers to does not become a value', async () => {
+      const file = named()
+      const { INTAKE_BASE_URL: baseUrl, INTAKE_API_KEY: apiKey } = scene.env
+      const settings = {
+        ...{ DATABASE_URL: 'env:PLACE', LOG_LEVEL: 'silent', INTAKE_ENCRYPTION_KEY: 'env:THE_KEY' },
+        INTAKE_DATA_DIR: folder,
+      }
+      const text = JSON.stringify({ settings, teams: [{ baseUrl, apiKey, apiSecret: 'env:MINE' }] })
+      writeFileSync(file, text, { mode: 0o600 })
+      const env = { MINE: secret, PLACE: scene.url, THE_KEY: KEY }
+      const ended = await runCli(['init', '--json'], env, { cwd: resolve(file, '..') })
+      expect([ended.code, JSON.parse(ended.stdout)]).toMatchObject([0, { settings_file: file, changed: [] }])
+      expect(readFileSync(file, 'utf8')).toBe(text)
+    })
+
     const named = () => join(makeFolder('init-json-', folder), 'intake-sync.json')
     const readJson = (file: string) => JSON.parse(readFileSync(file, 'utf8'))
 
@@ -497,7 +542,10 @@ it.each(Object.keys(DEPLOYMENTS) as (keyof typeof DEPLOYMENTS)[])(
       ])
       expect(String(shown)).toBe('/srv/in 100%/settings.env\n')
     }
-    if (kind === 'systemd') expect(text).toContain('Environment="INTAKE_ENV_FILE=/srv/in 100%%/settings.env"')
+    if (kind === 'systemd') {
+      expect(text).toContain('Environment="INTAKE_ENV_FILE=/srv/in 100%%/settings.env"')
+      expect(text).toContain('\nWorkingDirectory=/srv/in 100%%\n')
+    }
     if (kind === 'compose') {
       const { services } = parse(text)
       expect(services['intake-sync']).toMatchObject({

@@ -40,6 +40,19 @@ it('a stream without a count is a lower bound unless it is one page; one that ca
   expect(probe!.requests).toBe(probe!.streams.length + 2 + 5)
 })
 
+it('the time of a first backfill is that of its requests at the permitted rate', async () => {
+  await using service = await startService((_, response) =>
+    json(response, { count: 1_000_000, results: patients, next: '/v2/patients?page=2' }),
+  )
+  const team = { name: 'north', baseUrl: service.url, apiKey: 'k', apiSecret: 's', rateLimit: '20/s' }
+  const [probe] = await probed(context, readConfig(configOf([team])))
+  expect(probe!.requests).toBeGreaterThanOrEqual(500_000 * probe!.streams.length)
+  expect([probe!.permitted_rate, probe!.is_lower_bound]).toEqual([20, false])
+  // Slower only where a request takes longer than four of them may.
+  expect(probe!.seconds).toBeGreaterThanOrEqual(Math.round(probe!.requests / 20))
+  expect(probe!.seconds).toBeLessThan(probe!.requests / 2)
+})
+
 it('of several teams the first that is refused is named', async () => {
   await using service = await startService((request, response) => {
     response.setHeader('date', new Date().toUTCString())

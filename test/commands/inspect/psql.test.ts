@@ -39,7 +39,11 @@ const own = (words: readonly string[], url = warehouse.url) =>
   runCommand(['psql', ...words], { DATABASE_URL: url, PATH: NOWHERE })
 
 /** Without psql, in this process, with a standard input of its own. */
-function command(input: PassThrough & { readonly isTTY: boolean }, signal = new AbortController().signal) {
+function command(
+  input: PassThrough & { readonly isTTY: boolean },
+  signal = new AbortController().signal,
+  ...words: readonly string[]
+) {
   const said = { stdout: '', stderr: '' }
   const context: Context = {
     env: { DATABASE_URL: warehouse.url, PATH: NOWHERE },
@@ -47,7 +51,7 @@ function command(input: PassThrough & { readonly isTTY: boolean }, signal = new 
     stderr: { write: (text) => (said.stderr += String(text)) },
     ...{ signal, version: '0.0.0' },
   }
-  const ended = psqlCommand(context, () => input).parseAsync([], { from: 'user' })
+  const ended = psqlCommand(context, () => input).parseAsync(words, { from: 'user' })
   return { said, ended }
 }
 
@@ -141,6 +145,11 @@ describe('without psql', () => {
     const { stdout } = await own([...asAnalyst, 'select current_user'], both.url)
     expect(JSON.parse(stdout).results[0].rows).toEqual([['intake_analyst']])
     expect((await own([...asAnalyst, 'select from intake.patients'], both.url)).code).toBe(1)
+    for (const other of ['intake_researcher', 'intake_loader']) {
+      const { url } = await makeLogin(warehouse.url, 'intake_analyst', other)
+      const asked = await own([...asAnalyst, 'select current_user'], url)
+      expect([other, JSON.parse(asked.stdout).results[0].rows]).toEqual([other, [['intake_analyst']]])
+    }
     const taken = await own(['--as', 'clinical', '-c', 'select current_user'], login.url)
     expect(taken.stdout).toBe(`current_user\n${login.name}\n(1 row)\n\n`)
   })
@@ -198,6 +207,22 @@ describe('without psql', () => {
   it('arguments of psql need psql, and --json needs SQL of its own: exit code 2', async () => {
     expect((await own(['--', '--csv'])).code).toBe(2)
     expect((await own(['--json', '--', '-c', 'select 1'])).code).toBe(2)
+    const keyboard = Object.assign(new PassThrough(), { isTTY: true })
+    await expect(command(keyboard, undefined, '--json').ended).rejects.toThrow('--json needs SQL')
+    const piped = command(
+      Object.assign(new PassThrough(), { isTTY: false }).end('select 1'),
+      undefined,
+      '--json',
+    )
+    await piped.ended
+    expect(JSON.parse(piped.said.stdout).results).toHaveLength(1)
+  })
+
+  it('parameters of the connection stay, and those of the session are added', async () => {
+    const url = new URL(warehouse.url)
+    url.searchParams.set('application_name', 'mine')
+    const { stdout } = await own(['--as', 'analyst', '-c', WHO], url.href)
+    expect(stdout).toContain('intake_analyst  intake_analytics,public')
   })
 })
 
@@ -246,6 +271,17 @@ describe('with psql', () => {
     const env = { DATABASE_URL: warehouse.url, PATH: `${folder}:/bin:/usr/bin` }
     const ended = await runCommand(['psql'], env)
     expect([ended.code, ended.output]).toEqual([1, ''])
+  })
+
+  it('Ctrl-C is for psql, which goes on; SIGTERM ends psql too', async () => {
+    const psql = (script: string) =>
+      writeFileSync(join(folder, 'psql'), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+    const run = () => runCli(['psql'], { DATABASE_URL: warehouse.url, PATH: `${folder}:/bin:/usr/bin` })
+    psql('kill -INT $PPID; sleep 0.5; echo went on')
+    expect(await run()).toMatchObject({ code: 0, stdout: 'went on\n' })
+    psql('kill -TERM $PPID; exec sleep 60')
+    const ended = await run()
+    expect([ended.code, ended.seconds < 30]).toEqual([143, true])
   })
 
   it('psql itself connects and has the role', async ({ skip }) => {

@@ -63,6 +63,36 @@ it.each(['zsh', 'fish'])('%s knows every command and option that bash knows', as
   expect((own.match(/'/g) ?? []).length % 2).toBe(0)
 })
 
+it('zsh and fish offer the values of an option, files for one with any value, and what a place leads to', async () => {
+  const streams = ALL_STREAMS.map(({ name }) => name).join(' ')
+  const zsh = (await scriptOf('zsh')).split('\n').map((line) => line.trim())
+  const files = `(( \${#found} )) || { _files; return } ;;`
+  for (const line of [
+    `'verify/--streams') found=(${streams}); ${files}`,
+    `'backfill/--since') found=(); ${files}`,
+    `'api/-q'|'api/--query') found=(); ${files}`,
+  ])
+    expect(zsh).toContain(line)
+  expect(zsh.find((line) => line.startsWith("'patients')"))).toMatch(
+    /^'patients'\) found=\('upload:upload a CSV file, [^']*' '--help:[^']*'\) ;;$/,
+  )
+  expect(zsh.find((line) => line.startsWith("'') found="))).toContain(" 'webhooks:webhook configurations ")
+  const fish = (await scriptOf('fish')).split('\n')
+  const at = (place: string, rest: string) => `complete -c intake-sync -n '__intake_sync_at ${place}' ${rest}`
+  const starts = (start: string) => fish.filter((line) => line.startsWith(start)).length
+  expect([
+    starts(at('verify', `-l streams -x -a '${streams}' -d '`)),
+    starts(at('backfill', `-l since -r -d '`)),
+    starts(at('backfill', `-l full -d '`)),
+    starts(at('', `-f -a webhooks -d '`)),
+    starts(at('webhooks', `-f -a create -d '`)),
+    starts(at('explain', '-f -a patients -d')),
+  ]).toEqual([1, 1, 1, 1, 1, 1])
+  const places = ["'/webhooks'", "'webhooks/create'", "'/explain'"]
+  for (const script of [zsh.join('\n'), fish.join('\n')])
+    for (const place of places) expect(script).toContain(place)
+})
+
 for (const shell of ['zsh', 'fish']) {
   it(`${shell} can read its script`, async ({ skip }) => {
     const script = await scriptOf(shell)

@@ -168,6 +168,7 @@ describe('the settings file', () => {
     expect(named(settings, 'INTAKE_CONCURRENCY')).toMatchObject({ value: '2', source: 'environment' })
     expect(named(settings, 'INTAKE_API_SECRET')).toMatchObject({ source: 'file' })
     expect(named(settings, 'INTAKE_TIMEZONE')).toMatchObject({ source: 'default' })
+    expect(JSON.parse(stdout).unknown).toEqual([])
     expect(stdout).not.toContain('hunter')
   })
 

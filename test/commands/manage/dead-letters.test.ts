@@ -292,7 +292,7 @@ test('a stored content that is read again never wins over a later state', async 
 
 test('a discarded one no longer waits, also when it is seen again', async () => {
   const id = await put({})
-  expect((await deadLetters(`discard ${id}`)).code).toBe(0)
+  expect(await deadLetters(`discard ${id} ${id}`)).toMatchObject({ code: 0, stdout: `discarded ${id}\n` })
   expect(await put({})).toBe(0)
   expect(await scene.rows('select id::int, status, seen::int from intake_ops.dead_letters')).toEqual([
     { id, status: 'discarded', seen: 2 },

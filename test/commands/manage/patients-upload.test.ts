@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { json, type Received, type Service, startService } from '../../api/support/service.ts'
+import { configOf } from '../../e2e/support/teams.ts'
 import { runCli, startCli, type Variables } from '../../support/cli.ts'
 import { collecting } from '../../support/garbage.ts'
 import { startOwnTime } from '../../support/own-time.ts'
@@ -119,6 +120,20 @@ describe('a successful upload', () => {
     expect((await upload()).code).toBe(0)
     expect(asked('GET')).toEqual([])
   })
+})
+
+it('of several teams, the one that is named gets the file, and none where none is named', async () => {
+  later = [[done]]
+  const teams = ['north', 'south'].map((name) => ({
+    ...{ name, baseUrl: service.url, apiKey: `key of ${name}`, apiSecret: 's' },
+  }))
+  const several = configOf(teams)
+  expect((await runCommand(['patients', 'upload', file], several)).code).toBe(2)
+  expect(service.received).toEqual([])
+  expect((await runCommand(['patients', 'upload', file, '--team', 'south'], several)).code).toBe(0)
+  expect(service.received.map(({ headers }) => headers['x-api-key'])).toEqual([
+    ...['key of south', 'key of south'],
+  ])
 })
 
 describe('rejected rows', () => {
@@ -292,6 +307,15 @@ describe('columns', () => {
     )
     expect(stderr).not.toMatch(/Vorname|Nach/)
     expect(stdout).toContain('may not know: Vorname, Nach')
+  })
+
+  it('that the service may not know are named, in the text only', async () => {
+    first = [done, 200]
+    const path = write('more.csv', 'first_name,last_name,Shoe\u001b\na,b,c\n')
+    const text = await runCommand(['patients', 'upload', path], env)
+    expect(text.stdout).toMatch(/^columns that the service may not know: Shoe\\x1b\n/)
+    const json = await runCommand(['patients', 'upload', path, '--json'], env)
+    expect([json.code, JSON.parse(json.stdout).upload_id]).toEqual([0, 'up-1'])
   })
 
   it('are renamed by --map, and every row is sent byte for byte', async () => {

@@ -138,6 +138,28 @@ describe('events', () => {
     expect(existsSync(dataDir)).toBe(false)
   })
 
+  it('of one time are in the order of the list, and those without a time are last', async () => {
+    const [first, second, third] = [1, 2, 3].map((at) => ({ ...delivery(7), id: `same-${at}` }))
+    service.deliveries = [{ id: 'none-1' }, first, { id: 'none-2' }, second, delivery(9), third]
+    const { events } = JSON.parse((await webhooks('events --json', bare)).stdout)
+    expect(events.map(({ id }: { id: string }) => id)).toEqual([
+      ...['d-9', 'same-1', 'same-2', 'same-3', 'none-1', 'none-2'],
+    ])
+    const few = JSON.parse((await webhooks('events --json --limit 5', bare)).stdout)
+    expect([few.total, few.events.length]).toEqual([6, 5])
+  })
+
+  it('have all their fields in the document, a reference as its id', async () => {
+    const more = { event_id: 'e-1', next_retry_at: '2026-01-02T00:00:00Z', source: { uid: 'form' } }
+    service.deliveries = [{ ...delivery(3), ...more, error: { code: 7 } }]
+    const { events } = JSON.parse((await webhooks('events --json', bare)).stdout)
+    expect(events).toEqual([
+      {
+        ...{ ...delivery(3), ...more, source: 'form', webhook_config: 'c-1', error: '{"code":7}' },
+      },
+    ])
+  })
+
   it('are shown with the fields that exist', async () => {
     service.deliveries = [{}, delivery(3), 'no object']
     const { created_at: timestamp, id: uid, webhook_config: _, ...other } = delivery(9)

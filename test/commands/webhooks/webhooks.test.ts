@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { startEmulator } from '../../../src/emulator/server.ts'
 import { json } from '../../api/support/service.ts'
 import { openWarehouse, query, variablesOf } from '../../e2e/support/scene.ts'
+import { configOf } from '../../e2e/support/teams.ts'
 import { callerOf } from '../../emulator/caller.ts'
 import { startReceiver } from '../../emulator/receiver.ts'
 import { runCli, type Variables } from '../../support/cli.ts'
@@ -95,11 +96,15 @@ describe('delete', () => {
     expect(run).toMatchObject({ code: 0, stdout: 'deleted c-1; its stored secret is retired\n' })
     expect(service.configs).toEqual([])
     expect(await retired()).toEqual({ 'c-1': true })
+    await created()
+    await query(warehouse.url, `update intake_ops.webhook_secrets set retired_at = null`)
+    expect(JSON.parse((await webhooks('delete c-1 --json')).stdout)).toMatchObject({ secret_retired: true })
   })
 
   it('succeeds also without a stored secret, and without a warehouse', async () => {
     service.configs.push({ id: 'c-1' }, { id: 'c-2' })
-    expect(await webhooks('delete c-1 --json')).toMatchObject({ code: 0 })
+    const { code, stdout } = await webhooks('delete c-1 --json')
+    expect([code, JSON.parse(stdout)]).toEqual([0, { id: 'c-1', deleted: true, secret_retired: false }])
     expect(await webhooks('delete c-2', bare)).toMatchObject({ code: 0, stdout: 'deleted c-2\n' })
     expect(existsSync(dataDir)).toBe(false)
   })
@@ -187,6 +192,39 @@ describe('test', () => {
     expect(run).toMatchObject({ code: 1, stdout: 'the service says: canary: the URL answered 500\n' })
     expect(run.stderr).toContain('(400)')
     expect(run.stderr).not.toContain('canary')
+  })
+})
+
+describe('of several teams', () => {
+  it.each([
+    'list',
+    'events',
+    'update c-1 --active true',
+    'test c-1',
+    'delete c-1',
+    'create --url https://clinic.invalid/hooks',
+  ])('%s asks the one that is named, and none where none is', async (words) => {
+    service.configs.push({ id: 'c-1' })
+    const { INTAKE_BASE_URL: baseUrl } = service.env
+    const teams = ['north', 'south'].map((name) => ({
+      ...{ name, baseUrl: baseUrl!, apiKey: `key of ${name}`, apiSecret: 's' },
+    }))
+    const { DATABASE_URL, INTAKE_ENCRYPTION_KEY } = env
+    const several = { ...configOf(teams), DATABASE_URL, INTAKE_ENCRYPTION_KEY }
+    const unnamed = await webhooks(words, several)
+    expect([unnamed.code, unnamed.stderr, service.received]).toEqual([
+      ...[2, expect.stringContaining('north, south'), []],
+    ])
+    const ended = await webhooks(`${words} --team south`, several)
+    expect(ended.code, ended.output).toBe(0)
+    expect(new Set(service.received.map(({ headers }) => headers['x-api-key']))).toEqual(
+      new Set(['key of south']),
+    )
+    const stored = await query(
+      warehouse.url,
+      'select team.name from intake_ops.webhook_secrets join intake.teams team using (team_id)',
+    )
+    expect(stored).toEqual(words.startsWith('create') ? [{ name: 'south' }] : [])
   })
 })
 

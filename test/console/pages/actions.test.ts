@@ -435,3 +435,16 @@ it('questions and insights count, and show no answer', async () => {
   expect(texts.length).toBeGreaterThan(0)
   for (const { value_text } of texts) expect(insights).not.toContain(value_text)
 })
+
+it('a verification with repair deletes no unusual number of records: these wait for a person', async () => {
+  const extra = `from intake.patients where id like 'extra-%' and _deleted_at is null`
+  await scene.query(`
+    with planted as (
+      insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, payload)
+      select team_id, 'patients', 'extra-' || n, '2026-01-01', '2026-01-01', '', 'run:1 page:1', '{}'
+      from intake.teams, generate_series(1, 51) n returning team_id, id, version, hash
+    ) insert into intake.patients (team_id, id, _version, _origin, _hash) select team_id, id, version, 'run:1 page:1', hash from planted`)
+  expect((await operator.post('/verify', { team: 'default', repair: 'yes' })).status).toBe(303)
+  expect(await whole(operator, '/verify')).toMatch(/notice bad" role="status">needs attention/)
+  expect(await scene.query(`select count(*)::int as extra ${extra}`)).toEqual([{ extra: 51 }])
+})

@@ -128,3 +128,26 @@ it('insights count what was asked, submitted, skipped and answered, and how soon
   const sum = (at: number) => weeks.reduce((total, week) => total + Number(week[at]), 0)
   expect([sum(1), sum(2), sum(3)]).toEqual([6, 3, 4])
 })
+
+it('times to submission are counted by their upper bounds, which belong to the next; weeks are those of a year', async () => {
+  const minutes = [59, 60, 359, 360, 1_439, 1_440, 4_319, 4_320, 10_079, 10_080]
+  await query(
+    warehouse.url,
+    `insert into intake.teams (name) values ('west');
+     insert into intake.responses (team_id, id, patient_id, form_id, is_submitted, created_at, updated_at, submitted_at, _version, _origin)
+       select 3, 'r' || n, 'p' || n, 'f', true, sent, sent, sent + n * interval '1 minute', now(), 'test'
+       from unnest('{${minutes}}'::int[]) n, lateral (select now() - interval '20 days' - n * interval '1 second' as sent) as asked;
+     insert into intake.messages (team_id, id, patient_id, form_id, preferred_delivery_method, sent_at, _version, _origin)
+       select team_id, 'm' || id, patient_id, form_id, 'email', created_at, now(), 'test' from intake.responses where team_id = 3;
+     insert into intake.responses (team_id, id, patient_id, form_id, created_at, updated_at, _version, _origin)
+       values (3, 'old', 'old', 'f', now() - interval '370 days', now(), now(), 'test'), (3, 'year', 'old', 'f', now() - interval '360 days', now(), now(), 'test')`,
+  )
+  await using own = await startConsole(warehouse.url)
+  const html = await whole(await own.enter('viewer'), '/insights')
+  expect(tableIn(html, 'Time to submission').map((row) => Number(row.split(' ').at(-1)))).toEqual([
+    ...[2, 3, 2, 2, 2, 1],
+  ])
+  const weeks = tableIn(html, 'Weekly volume').map((row) => row.split(' '))
+  const ago = (Date.now() - Date.parse(weeks[0]![0]!)) / 86_400_000
+  expect([ago >= 359, ago < 369, weeks[0]![1]]).toEqual([true, true, '1'])
+})

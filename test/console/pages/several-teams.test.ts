@@ -208,9 +208,21 @@ it('an event, a record and its values are those of the team that was asked for; 
     await value('tags[1].name'),
     await value('tags'),
   ]).toEqual([...['city of south', 'null', '7', undefined]])
+  // Of a record with more, a thousand fields; of a value, ten thousand characters.
+  await rows(`
+    insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, payload)
+    select 2, 'patients', 'large', '2026-01-01', '2026-01-01', '', 'run:1', json_build_object('a', repeat('x', 10001),
+      'list', (select json_agg(n) from generate_series(1, 1100) n))`)
+  const large = { team: 'south', stream: 'patients', id: 'large' }
+  const fields = await whole(steward, `/records?${new URLSearchParams(large)}`)
+  expect(fields.match(/<option>(?:a|list\[\d+\])</g)).toHaveLength(1_000)
+  expect((await steward.post('/records/value', { ...large, path: 'a' })).text).toContain(
+    `<pre class="value">${'x'.repeat(10_000)}</pre>`,
+  )
+  expect(await value('city')).toBe('city of south')
   const audit = tableIn(await whole(steward, '/audit'), 'Actions')
   expect([audit.length, audit[0]]).toEqual([
     200,
-    expect.stringMatching(/ value south\/patients\/p field tags\[1\]\.name$/),
+    expect.stringMatching(/ value south\/patients\/p field city$/),
   ])
 })
