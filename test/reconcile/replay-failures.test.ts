@@ -94,6 +94,16 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
   })
   expect(await cells()).toEqual(loaded)
 
+  // Rows of a file that is not there, in one of its tables or another, are removed.
+  await rows(`
+    insert into intake.export_columns (team_id, export_id, position, title) values (1, 'of columns', 7, 'x');
+    insert into intake.export_rows (team_id, export_id, row_number) values (1, 'of rows', 1);
+    insert into intake.export_cells (team_id, export_id, row_number, position, value) values (1, 'of cells', 1, 7, 'x')`)
+  const strays = JSON.parse((await run('replay', '--streams', 'exports', '--json')).stdout)
+  expect(strays.streams.exports).toMatchObject({ rewritten: 3, refused: 1 })
+  for (const table of ['export_columns', 'export_rows', 'export_cells'])
+    expect(await rows(`select from intake.${table} where export_id like 'of %'`)).toEqual([])
+
   // A deleted export has no problems, though its file has some.
   await rows(`update intake_raw.records set deleted = true, hash = '', payload = null, as_it_came = null, problems = null
     where stream = 'exports'`)

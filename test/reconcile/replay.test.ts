@@ -152,9 +152,16 @@ it('when Postgres refuses one record, all others are still rebuilt', async () =>
     warehouse.url,
     `alter table intake.patients add constraint refusing check (team_id <> 1 or id <> '${refused}') not valid`,
   )
+  // Rows without a record, the first and last of those whose ids are not the refused one's.
+  await query(
+    warehouse.url,
+    `insert into intake.patients (team_id, id, _version, _origin) values (1, '${refused}x', now(), 'x'), (1, 'z', now(), 'x')`,
+  )
   const ended = await replay('--streams', 'patients', '--json')
   await query(warehouse.url, 'alter table intake.patients drop constraint refusing')
-  expect(documentOf(ended).streams.patients).toMatchObject({ refused: 1, rewritten: rows.length - 1 })
+  expect(documentOf(ended).streams.patients).toMatchObject({
+    ...{ refused: 1, rewritten: rows.length - 1, removed: 2 },
+  })
   const wrong = await query(warehouse.url, `select id from intake.patients where last_name = 'Wrong'`)
   expect(wrong).toEqual([{ id: refused }])
   expect((await replay('--streams', 'patients')).code).toBe(0)

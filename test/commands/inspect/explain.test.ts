@@ -92,6 +92,18 @@ test('states are shown with their origins, their changes, and why each won', asy
   for (const line of shown.split('\n')) expect([...line].length).toBeLessThanOrEqual(80)
 })
 
+test('states are in the order in which they were superseded, whatever their versions', async () => {
+  await scene.rows(
+    `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, deleted, hash, origin, payload, superseded_at)
+     select $1, 'patients', 'p', version::timestamptz, now(), false, sha256(city::bytea), city, jsonb_build_object('city', city), at::timestamptz
+     from (values ('2026-01-09', 'first', '2026-02-01'), ('2026-01-05', 'second', '2026-02-02')) as state (version, city, at)`,
+    [scene.teamId],
+  )
+  await load({ city: 'now' }, 1)
+  const { states } = await documentOf('patients p')
+  expect(states.map(({ origin }: { origin: string }) => origin)).toEqual(['first', 'second', 'run:1 page:2'])
+})
+
 test('a state after a deletion is compared with the last state before it', async () => {
   await load({ first_name: 'Ada', city: 'Ulm' }, 1)
   await load(null, 2)

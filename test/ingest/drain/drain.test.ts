@@ -7,6 +7,7 @@ import type { Instant } from '../../../src/core/time.ts'
 import { openDrain } from '../../../src/ingest/drain/drain.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
+import { openWatchedClock } from '../../support/sleeps.ts'
 import { openScene, patientEvent, type Scene, silent, unwatched } from './scene.ts'
 
 let scene: Scene
@@ -281,4 +282,14 @@ test('closing a drain finishes the current batch and takes no other', async () =
   expect(Object.keys(await names()).length).toBe(done)
   await scene.drain()
   expect(await scene.inbox()).toEqual({ done: 400 })
+})
+
+test('a drain that was closed leaves no timer', async () => {
+  const { clock, sleeping } = openWatchedClock()
+  const teams = [{ name: 'default', teamId: scene.teamId }]
+  const drain = openDrain({ url: scene.url, teams, clock, logger: silent, watch: unwatched })
+  await scene.store([patientEvent('p1', 1)])
+  await drain.idle()
+  await drain.close()
+  expect(await sleeping()).toEqual([])
 })

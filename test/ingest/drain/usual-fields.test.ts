@@ -51,6 +51,23 @@ test('usual fields are remembered for a minute of the clock, and looked for agai
   expect(await known()).toEqual([[scene.teamId, false]])
 })
 
+test('a record of another team or stream that is to be fetched under the same id says nothing about them', async () => {
+  const usual = openUsualFields({ now: () => 0, sleep: () => Promise.resolve() })
+  await scene.store([patientEvent('a', 1)])
+  await scene.drain()
+  const toFetch = (teamId: number, stream: string) =>
+    scene.rows(
+      `insert into intake_ops.refetches (team_id, stream, id, reason, origin) values ($1, $2, 'a', 'partial', 'x')`,
+      [teamId, stream],
+    )
+  await toFetch(scene.teamId + 1, 'patients')
+  await toFetch(scene.teamId, 'forms')
+  expect([...(await usual.of(scene.session, patients, [scene.teamId])).keys()]).toEqual([scene.teamId])
+  await toFetch(scene.teamId, 'patients')
+  const others = openUsualFields({ now: () => 0, sleep: () => Promise.resolve() })
+  expect([...(await others.of(scene.session, patients, [scene.teamId])).keys()]).toEqual([])
+})
+
 test('each stream has its own usual fields, also in one drain', async () => {
   const times = { created_at: noonPlus(0), updated_at: noonPlus(0) }
   const form = (id: string) => ({

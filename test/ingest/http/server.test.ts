@@ -2,6 +2,8 @@
 import { beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { networksOf } from '../../../src/core/peers.ts'
+import { takeDefects } from '../../support/defects.ts'
+import { openWatchedClock } from '../../support/sleeps.ts'
 import { eventOf, known, openScene, post, type Scene, SECRET } from '../support/ingest.ts'
 import { headOf, openRaw, type RawConnection } from '../support/raw.ts'
 
@@ -104,4 +106,29 @@ test('the first event of each team is reported, and no later one', async () => {
   for (const path of ['/webhooks', '/webhooks/other', '/webhooks/other', '/webhooks'])
     expect((await post(scene.ingester.url, small(), { path })).status).toBe(200)
   expect(lines('events flow').map(({ team }) => team)).toEqual(['default', 'other'])
+})
+
+test('an ingester that was closed leaves no timer', async () => {
+  const { clock, sleeping } = openWatchedClock()
+  await using own = await openScene({ clock })
+  expect((await post(own.ingester.url, small())).status).toBe(200)
+  await own.ingester.close()
+  expect(await sleeping()).toEqual([])
+})
+
+test('an error of our own code is answered 503, and its text is not logged', async () => {
+  const secrets = {
+    ...known(SECRET),
+    current: () => {
+      throw new TypeError('cannot read Kanarienvogel')
+    },
+  }
+  await using own = await openScene({ teams: [{ name: 'clinic', teamId: 1, secrets }] })
+  expect((await post(own.ingester.url, small())).status).toBe(503)
+  expect(own.recorded.rejected).toEqual(['unavailable clinic'])
+  const said = own.recorded.logged.map((line) => JSON.parse(line))
+  expect(said).toContainEqual(expect.objectContaining({ level: 50, code: 'internal' }))
+  expect(own.recorded.logged.join('')).not.toContain('Kanarienvogel')
+  expect(own.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
+  takeDefects()
 })

@@ -76,6 +76,11 @@ describe('causes', () => {
     const scene = await openScene()
     await plantRun(scene, { streams: { patients: 'succeeded', forms: 'succeeded' }, hoursAgo: 27 })
     await plantRun(scene, { streams: { forms: 'succeeded' }, hoursAgo: 3 })
+    // The time counts from the end of a run, however long it took.
+    await plantRun(scene, { streams: { documents: 'succeeded' }, hoursAgo: 30 })
+    await scene.query(
+      `update intake_ops.runs set finished_at = now() - interval '25 hours' where options -> 'streams' ? 'documents'`,
+    )
     expect(await scene.posted()).toEqual(['raised backfill_overdue north patients'])
     expect(scene.receiver.posts[0]!.document.alerts[0]!.text).toBe('no backfill has ended for 27 hours')
     await plantRun(scene, { streams: { patients: 'succeeded' } })

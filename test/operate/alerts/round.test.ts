@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openAlerts, runRound } from '../../../src/operate/alerts/round.ts'
 import { query } from '../../e2e/support/scene.ts'
+import { openWatchedClock } from '../../support/sleeps.ts'
 import { shortOf } from './receiver.ts'
 import { openScene, plantRun } from './scene.ts'
 
@@ -274,4 +275,31 @@ it('the first round evaluates everything, and of the following each fourth', asy
   await plantRun(scene, { streams: { patients: 'succeeded' } })
   for (let time = 1; time < 4; time += 1) expect(await round()).toEqual([])
   expect(await round()).toEqual(['cleared backfill_failed north patients'])
+})
+
+it('closed, it leaves no timer', async () => {
+  const scene = await openScene()
+  const { clock, sleeping } = openWatchedClock()
+  const { signal: _, webhookChecks: __, ...options } = { ...scene.options, clock }
+  const delivered: boolean[] = []
+  {
+    const onPosted = (isDelivered: boolean) => void delivered.push(isDelivered)
+    await using alerts = openAlerts({ ...options, inboxDays: 30, onPosted })
+    await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
+    alerts.wake()
+    await expect.poll(() => delivered).toEqual([true])
+  }
+  expect(await sleeping()).toEqual([])
+})
+
+it('an alert whose cause only a later version knows is left alone, and stops no other', async () => {
+  const scene = await openScene()
+  await scene.query(
+    `insert into intake_ops.alerts (team_id, cause) select team_id, 'of_a_later_version' from intake.teams where name = 'north'`,
+  )
+  const stored = () => scene.query(`select * from intake_ops.alerts where cause = 'of_a_later_version'`)
+  const before = await stored()
+  await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
+  expect(await scene.posted()).toEqual(['raised backfill_failed north patients'])
+  expect(await stored()).toEqual(before)
 })

@@ -3,9 +3,14 @@ import { describe, expect, it } from 'vitest'
 import {
   etaOf,
   progressOf,
+  readLines,
+  readProgress,
+  readSlices,
   type ShownSlice,
   type StoredProgress,
 } from '../../../src/operate/health/run-live.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
+import { createTestDatabase } from '../../support/database.ts'
 
 const stored = (over: Partial<StoredProgress>): StoredProgress => ({
   ...{ team: 'north', stream: 'patients', phase: 'fetch', pages: 3, requests: 30, throttled: 1 },
@@ -116,4 +121,52 @@ describe('the time that a run of workers still needs', () => {
     const canceled = slice({ state: 'canceled' })
     expect(etaOf([canceled, close])).toMatchObject({ slices_left: 0, slices_unknown: 0, seconds_left: 0 })
   })
+})
+
+it('lines of the log, streams and slices are those of the run, in their order', async () => {
+  await using database = await createTestDatabase()
+  await using session = await openSession({ url: database.url, purpose: 'test' })
+  const { db, client } = session
+  await client.query(`
+    insert into intake.teams (name) values ('south'), ('north');
+    insert into intake_ops.runs (kind) values ('backfill'), ('backfill');
+    insert into intake_ops.run_log (run_id, line, at, level, team_id, stream, message) values
+      (1, 2, '2026-01-01T00:00:00Z', 'warn', 1, 'forms', 'second'), (1, 10, '2026-01-01T00:00:00Z', 'info', null, null, 'last'),
+      (1, 1, '2026-01-01T00:00:00Z', 'info', 2, null, 'first'), (2, 3, '2026-01-01T00:00:00Z', 'info', null, null, 'of another');
+    insert into intake_ops.run_progress
+      (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected, began_at, updated_at)
+    values (1, 2, 'forms', 'ended', 1, 2, 3, 4, 5, '2026-01-01', '2026-01-01'),
+      (1, 1, 'patients', 'fetch', 1, 2, 3, 4, null, '2026-01-01T00:00:09Z', '2026-01-01T00:00:10Z'),
+      (1, 1, 'packets', 'plan', 0, 0, 0, 0, null, '2026-01-01T00:00:01Z', '2026-01-01T00:00:00Z'),
+      (2, 1, 'forms', 'fetch', 1, 2, 3, 4, 5, now(), now());
+    insert into intake_ops.slices (run_id, team_id, stream, spec, state, claimed_at, settled_at, heartbeat_at, result)
+    select run, team, stream, '{}', state, '2026-01-01', settled::timestamptz, case state when 'claimed' then now() + interval '1 hour' end, result::jsonb
+    from (values (1, 1, 'forms', 'done', '2026-01-01T00:01:00Z', '{"status": "succeeded", "requests": 7}'),
+      (1, 1, 'messages', 'done', '2026-01-01T00:01:00Z', '{"status": "failed", "requests": 7}'),
+      (1, 1, 'exports', 'done', '2026-01-01T00:01:00Z', '{"status": "interrupted", "requests": 7}'),
+      (1, 1, 'patients', 'claimed', null, null), (1, 2, 'patients', 'pending', null, null),
+      (2, 1, 'documents', 'pending', null, null)) as slice (run, team, stream, state, settled, result)`)
+  const lines = await readLines(db, 1)
+  expect(lines.map(({ message, team, stream, level }) => [message, team, stream, level])).toEqual([
+    ['first', 'north', null, 'info'],
+    ['second', 'south', 'forms', 'warn'],
+    ['last', null, null, 'info'],
+  ])
+  const shown = await readProgress(db, 1)
+  expect(shown.map(({ team, stream, seconds }) => [team, stream, seconds])).toEqual([
+    ['south', 'packets', 0],
+    ['south', 'patients', 1],
+    ['north', 'forms', 0],
+  ])
+  expect(shown[2]).toMatchObject({ pages: 1, requests: 2, throttled: 3, fetched: 4, expected: 5 })
+  const slices = await readSlices(db, 1)
+  // What a failed or interrupted stream asked for is no measure of its length.
+  expect(slices.map(({ team, stream, pages, seconds }) => [team, stream, pages, seconds])).toEqual([
+    ['south', 'forms', 7, 60],
+    ['south', 'messages', null, 60],
+    ['south', 'exports', null, 60],
+    ['south', 'patients', 1, expect.any(Number)],
+    ['north', 'patients', null, null],
+  ])
+  expect(slices.map(({ silent_seconds }) => silent_seconds)).toEqual([null, null, null, 0, null])
 })

@@ -1,6 +1,7 @@
 /** Figures of each team, next to a team that was removed. */
 import { expect, test } from 'vitest'
-import { readTrouble } from '../../../src/operate/health/team-status.ts'
+import { readStatus } from '../../../src/operate/health/status.ts'
+import { readInbox, readTeams, readTrouble } from '../../../src/operate/health/team-status.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { openWarehouse } from '../../e2e/support/scene.ts'
 
@@ -23,4 +24,75 @@ test('metrics show what waits in each team, also when another team was removed',
     `insert into intake_ops.removed_teams (team_id, name, data) values (2, 'south', 'kept')`,
   )
   expect(await waiting()).toEqual([north, west])
+})
+
+test('the inbox of a team has the age of its oldest pending event, of whatever stream, and counts by stream', async () => {
+  await using warehouse = await openWarehouse()
+  await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+  await session.client.query(`
+    insert into intake.teams (name) values ('north'), ('south');
+    insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, body, status)
+    select team, minutes::text, '', current_date, now() - make_interval(mins => minutes), source, '', status
+    from (values (1, 5, 'patient', 'pending'), (1, 30, 'patient', 'pending'), (1, 20, 'form', 'pending'),
+      (1, 60, 'patient', 'done'), (1, 7, 'unheard of', 'pending'), (1, 8, null, 'pending'), (2, 90, 'patient', 'dead')
+    ) as event (team, minutes, source, status);
+    insert into intake_ops.refetches (team_id, stream, id, reason, origin)
+    values (1, 'patients', 'a', 'partial', 'x'), (1, 'forms', 'a', 'partial', 'x')`)
+  const [north, south] = await readInbox(session.db)
+  expect(north).toMatchObject({
+    ...{ team: 'north', pending: 5, refetches: 2, pending_by_stream: { patients: 2, forms: 1, other: 2 } },
+    oldest_pending_at: expect.any(String),
+  })
+  const age = (Date.now() - Date.parse(north!.oldest_pending_at!)) / 60_000
+  for (const minutes of [age, north!.oldest_pending_seconds! / 60]) {
+    expect(minutes).toBeGreaterThan(29)
+    expect(minutes).toBeLessThan(40)
+  }
+  expect(south).toEqual({
+    ...{ team: 'south', pending: 0, refetches: 0, pending_by_stream: {} },
+    ...{ oldest_pending_at: null, oldest_pending_seconds: null },
+  })
+})
+
+test('only dead letters that wait, and drift, of events without a stream count for the inbox of their team', async () => {
+  await using warehouse = await openWarehouse()
+  await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+  await session.client.query(`
+    insert into intake.teams (name) values ('north'), ('south');
+    insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason, status)
+    select team, stream, gen_random_uuid()::text, 'event:e', 'no', status
+    from (values (1, 'inbox', 'waiting'), (1, 'inbox', 'waiting'), (1, 'inbox', 'discarded'), (1, 'forms', 'waiting'),
+      (2, 'inbox', 'retried')) as dead (team, stream, status);
+    insert into intake_ops.drift (team_id, stream, path, type)
+    values (1, 'inbox', 'source.a', 'string'), (1, 'forms', 'b', 'string'), (2, 'inbox', 'source.a', 'string'),
+      (2, 'inbox', 'source.b', 'string')`)
+  const teams = await readTeams(session.db, 30)
+  expect(teams.map(({ team, inbox }) => [team, inbox.dead_letters, inbox.drift])).toEqual([
+    ['north', 2, 1],
+    ['south', 0, 2],
+  ])
+})
+
+test('the last success of a stream is that of the newest run that has ended and succeeded there', async () => {
+  await using warehouse = await openWarehouse()
+  await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+  await session.client.query(`
+    insert into intake.teams (name) values ('north'), ('south');
+    insert into intake_ops.runs (kind, status, started_at, finished_at) values
+      ('backfill', 'succeeded', now() - interval '50 minutes', now() - interval '40 minutes'),
+      ('backfill', 'failed', now() - interval '30 minutes', now() - interval '20 minutes'),
+      ('backfill', 'running', now() - interval '10 minutes', null);
+    insert into intake_ops.run_streams (run_id, team_id, stream, status) values
+      (1, 1, 'forms', 'succeeded'), (2, 1, 'forms', 'failed'), (3, 1, 'forms', 'succeeded'),
+      (1, 2, 'forms', 'succeeded'), (2, 2, 'forms', 'succeeded'), (2, 2, 'patients', 'failed')`)
+  const { streams } = await readStatus(warehouse.url, 30)
+  const of = (team: string, stream: string) => {
+    const own = streams.find((each) => each.team === team && each.stream === stream)!
+    const lag = own.lag_seconds === null ? null : Math.round(own.lag_seconds / 600) * 10
+    return [own.last_run_status, lag, own.last_success_at === null]
+  }
+  expect(of('north', 'forms')).toEqual(['succeeded', 40, false])
+  expect(of('south', 'forms')).toEqual(['succeeded', 20, false])
+  expect(of('south', 'patients')).toEqual(['failed', null, true])
+  expect(of('south', 'packets')).toEqual([null, null, true])
 })

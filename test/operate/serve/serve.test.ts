@@ -5,9 +5,12 @@ import pino from 'pino'
 import { expect, it } from 'vitest'
 import { scheduledBackfill } from '../../../src/commands/run/backfill.ts'
 import { systemClock } from '../../../src/core/clock.ts'
+import { SIGNATURE_HEADER, sign } from '../../../src/core/signature.ts'
 import type { TeamSource } from '../../../src/extract/backfill-options.ts'
 import type { ServeOptions } from '../../../src/operate/serve/parts.ts'
 import { openServe } from '../../../src/operate/serve/serve.ts'
+import { planReplay } from '../../../src/reconcile/slices.ts'
+import { forms } from '../../../src/streams/forms.ts'
 import { openScene, query, type Scene } from '../../e2e/support/scene.ts'
 import { openReceiver, shortOf } from '../alerts/receiver.ts'
 
@@ -123,6 +126,47 @@ it('is ready to work while it can claim slices, and says why it cannot', async (
   expect((await fetch(`${serving.admin}/readyz`)).status).toBe(200)
   await query(scene.url, 'alter table intake_ops.away rename to slices')
   await expect.poll(() => ask(serving)).toMatchObject({ status: 200, reasons: [] })
+})
+
+it('is ready to receive and to drain while it can store and load events, and says why it cannot', async () => {
+  await using scene = await openScene({ patients: 0 })
+  await using serving = await openServe(optionsOf(scene, {}))
+  const ask = async (part: string) => {
+    const response = await fetch(`${serving.admin}/readyz?part=${part}`)
+    return { status: response.status, ...((await response.json()) as { reasons: string[] }) }
+  }
+  const send = async () => {
+    const headers = { [SIGNATURE_HEADER]: sign(Buffer.from('{}'), 'a secret') }
+    return (await fetch(`${serving.ingest}/webhooks/south`, { method: 'POST', body: '{}', headers })).status
+  }
+  const ready = { status: 200, reasons: [] }
+  for (const part of ['ingest', 'drain']) expect(await ask(part)).toMatchObject(ready)
+  expect(await ask('schedule')).toMatchObject({ status: 503, reasons: ['schedule: off in this process'] })
+  await query(scene.url, 'alter table intake_raw.inbox rename to away')
+  await expect
+    .poll(() => ask('drain'))
+    .toMatchObject({ status: 503, reasons: [expect.stringMatching(/^drain: ./)] })
+  await expect
+    .poll(async () => [await send(), await ask('ingest')])
+    .toMatchObject([503, { status: 503, reasons: [expect.stringMatching(/^ingest: ./)] }])
+  await query(scene.url, 'alter table intake_raw.away rename to inbox')
+  await expect.poll(() => ask('drain')).toMatchObject(ready)
+  expect(await send()).toBe(200)
+  expect(await ask('ingest')).toMatchObject(ready)
+})
+
+it('looks for what a run of workers left as soon as the run has ended', async () => {
+  await using scene = await openScene({ patients: 0 })
+  await using receiver = await openReceiver()
+  const alerts = { url: receiver.url, secret: null, inboxSeconds: 300, maxAgeHours: null }
+  await using _serving = await openServe(optionsOf(scene, { work: {}, alerts, alertsEveryMs: 3_600_000 }))
+  await query(
+    scene.url,
+    `insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
+     select team_id, 'patients', 'x', 'page', 'why' from intake.teams where name = 'north'`,
+  )
+  await planReplay(scene.url, [forms], 'north')
+  await expect.poll(() => receiver.posts.flatMap(shortOf)).toEqual(['raised dead_letters north patients'])
 })
 
 it('the scheduled backfill is an ordinary run, and its figures are logged', async () => {

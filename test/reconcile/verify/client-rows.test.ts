@@ -1,5 +1,9 @@
 /** Which response a row of an export belongs to, and which rows and responses have none. */
+import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { openWorker } from '../../../src/extract/work.ts'
+import { WORKS } from '../../../src/reconcile/slices.ts'
 import { json } from '../../api/support/service.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
@@ -149,6 +153,39 @@ test('a row belongs to the latest submitted response of its client to the form, 
   // Of an export whose file cannot be read, its entry is compared.
   expect(streams.exports.note).toContain('1 file(s) could not be compared')
   expect(streams.exports.different).toEqual([{ id: 'unread', fields: ['name'] }])
+})
+
+test('a verification by workers finds the same, needs attention, and says in how many places they differ', async () => {
+  const findings = () =>
+    query<{ run: number; deep: object }>(
+      warehouse.url,
+      `select run_id::int as run, deep from intake_ops.verifications where stream = 'exports' order by run_id desc limit 2`,
+    )
+  // With equal tables, the places alone need attention.
+  await query(warehouse.url, `update intake.exports set name = 'x' where id = 'unread'`)
+  const planned = await run('verify', '--deep', '--detach', '--json', '--streams', NAMES)
+  const { run_id } = JSON.parse(planned.stdout)
+  const access = { apiKey: 'k', apiSecret: 's', apiVersion: 'v2.1', concurrency: 2 }
+  const worker = openWorker({
+    ...{ url: warehouse.url, clock: systemClock, random: Math.random, logger: pino({ enabled: false }) },
+    ...{ works: WORKS, onRunEnded: async () => {} },
+    teams: [{ name: 'default', baseUrl: service.url, ...access }],
+  })
+  const ended = () =>
+    query(warehouse.url, 'select status, error from intake_ops.runs where run_id = $1', [run_id])
+  try {
+    await expect.poll(ended).toEqual([
+      {
+        status: 'needs_attention',
+        error: 'default/exports: exports and responses differ in 6 place(s)',
+      },
+    ])
+  } finally {
+    await worker.close()
+  }
+  const [own, before] = await findings()
+  expect(own!.run).toBe(run_id)
+  expect(own!.deep).toEqual(before!.deep)
 })
 
 test('where the second reading fails, the exports fail, and the streams that were compared keep their results', async () => {
