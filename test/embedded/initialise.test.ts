@@ -54,7 +54,7 @@ test('it makes the data directory with a password of 32 characters, which its ow
   expect(wordsOf()).toEqual(
     expect.arrayContaining([
       ...['-U', 'intake', '--auth=scram-sha-256', '--encoding=UTF8', '--builtin-locale=C.UTF-8'],
-      ...['--locale-provider=builtin', 'timezone=UTC'],
+      ...['--locale-provider=builtin', '--locale=C', '--set', 'timezone=UTC', '--no-instructions'],
     ]),
   )
   expect(wordsOf()).not.toContain('--no-sync')

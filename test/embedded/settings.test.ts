@@ -28,6 +28,15 @@ test('its log contains no statement, parameter or detail, and its times are UTC'
   })
 })
 
+test('it is made for bulk loads on a small machine, without replicas, and says nothing of checkpoints', () => {
+  expect(settings(1, false)).toMatchObject({
+    ...{ max_connections: '100', shared_buffers: '192MB', work_mem: '16MB', maintenance_work_mem: '128MB' },
+    ...{ max_wal_size: '2GB', checkpoint_timeout: '15min', checkpoint_completion_target: '0.9' },
+    ...{ wal_level: 'minimal', max_wal_senders: '0', max_logical_replication_workers: '0' },
+    ...{ random_page_cost: '1.1', jit: 'off', log_checkpoints: 'off', log_line_prefix: '%m [%p] ' },
+  })
+})
+
 test('its processes get the environment that programs need, and nothing else', () => {
   const kept = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'TMP', 'LD_LIBRARY_PATH', 'SystemRoot', 'SYSTEMROOT']
   for (const name of kept) vi.stubEnv(name, `/${name}`)

@@ -1,4 +1,5 @@
 /** The supervisor of an embedded server, as a process; in place of Postgres, a program that notes how it was started. */
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
@@ -123,6 +124,24 @@ test('a server stops when its only user was killed', async () => {
   user.destroy()
   await expect.poll(() => [identityOf(pid), isRunning(identity)]).toEqual([undefined, false])
   expect(starts()).toHaveLength(1)
+})
+
+test('a server that lost its supervisor is taken over as it runs, and stopped after its last user', async () => {
+  const port = await freePort(undefined)
+  const server = spawn(join(bin, 'postgres'), ['-D', home.cluster, '-c', `port=${port}`], {
+    cwd: home.cluster,
+  })
+  const ended = once(server, 'exit')
+  await expect.poll(() => findPostmaster(home)?.ready).toBe(true)
+  expect(await startSupervisor({ home, bin, unsafe: true })).toBe('started')
+  const user = await enter()
+  expect([user.port, findPostmaster(home)!.pid, starts().length]).toEqual([port, server.pid, 1])
+  expect(await user.leave()).toBe('stopped')
+  expect([await ended, findPostmaster(home), await readAddress(home)]).toEqual([
+    [0, null],
+    undefined,
+    undefined,
+  ])
 })
 
 test('its port is the one that it had, unless another program took it', async () => {

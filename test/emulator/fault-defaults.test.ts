@@ -1,6 +1,6 @@
 /** Faults without an argument do what their descriptions say; a clock that does not wait notes how long they would. */
 import { expect, it } from 'vitest'
-import { Bursts, parseFaults } from '../../src/emulator/faults.ts'
+import { Bursts, fire, fireWebhook, parseFaults } from '../../src/emulator/faults.ts'
 import { damage } from '../../src/emulator/http/strike.ts'
 import { type EmulatorOptions, startEmulator } from '../../src/emulator/server.ts'
 import { callerOf } from './caller.ts'
@@ -82,6 +82,27 @@ it('events are delayed for a second, and an acknowledged one is sent again half 
   }
   expect([await send('webhook-delay'), waits()]).toEqual([1, [1000]])
   expect([await send('webhook-rerender'), waits()]).toEqual([2, [500]])
+})
+
+it('a fault of one resource covers its list and its records, and no path that only begins like it', () => {
+  const rules = parseFaults('http-500@patients,webhook-drop@form')
+  const hit = (path: string) => fire(rules, '1', 1, path).has('http-500')
+  expect(['/v2/patients', '/v2/patients/x', '/v2/patients/x/y'].map(hit)).toEqual([true, true, true])
+  expect(['/v2/patient', '/v2/patients-x', '/v2/forms', '/patients', '/v2'].map(hit)).toEqual(
+    Array(5).fill(false),
+  )
+  const dropped = ['form', 'packet', 'forms'].map((source) => fireWebhook(rules, '1', 1, source).size)
+  expect(dropped).toEqual([1, 0, 0])
+})
+
+it('a fault applies about as often as its probability says, and never or always at its ends', () => {
+  const times = (spec: string) =>
+    Array.from({ length: 1000 }, (_, nth) => fire(parseFaults(spec), '1', nth, '/v2/forms').size).filter(
+      Boolean,
+    ).length
+  expect([times('reset=0'), times('reset=1'), times('reset')]).toEqual([0, 1000, 1000])
+  expect(times('reset=0.2')).toBeGreaterThan(150)
+  expect(times('reset=0.2')).toBeLessThan(250)
 })
 
 it('a skew is seconds, also where they are a share', () => {

@@ -30,7 +30,13 @@ describe('a fault of the answer', () => {
     ['corrupt-json', { status: 200, body: undefined }],
   ])('%s is what the caller gets', async (spec, expected) => {
     emulator.control.setFaults(spec)
-    expect(await page(1)).toMatchObject(expected)
+    const reply = await page(1)
+    expect(reply).toMatchObject(expected)
+    const [type] = (reply.headers.get('content-type') ?? '').split(';')
+    const isHtml = spec.startsWith('html')
+    expect([type, reply.text.startsWith('<!doctype html>')]).toEqual([
+      ...[isHtml ? 'text/html' : 'application/json', isHtml],
+    ])
   })
 
   it.each(['reset', 'truncate'])('%s ends the connection', async (spec) => {
@@ -81,6 +87,8 @@ describe('a fault of the answer', () => {
       .requests()
       .filter((one) => one.environment === 'sandbox' && one.withCredentials)
     expect(seen).toHaveLength(1)
+    const other = await callerOf(emulator, 1).get('/v2/forms?page_size=5')
+    expect(other.body.next).toBe(`${emulator.environments[0]!.base_url}/v2/forms?page_size=5&page=2`)
   })
 
   it('clock-skew sets the Date header and the stamps of records wrong', async () => {
@@ -148,17 +156,27 @@ describe('faults', () => {
     expect([(await page(1)).status, (await page(1)).status]).toEqual([502, 200])
   })
 
+  it('of the next requests are as many as said, begin with the path, and come before the others', async () => {
+    emulator.control.setFaults('html-502')
+    emulator.control.failNext('/v2/patients', 'http-500', 2)
+    emulator.control.failNext('/v2/patients/', 'throttle-silent')
+    const statuses = [(await caller.get('/v2/forms')).status]
+    for (let nth = 0; nth < 3; nth += 1) statuses.push((await page(1)).status)
+    statuses.push((await caller.get('/v2/patients/x')).status)
+    expect(statuses).toEqual([502, 500, 500, 502, 429])
+  })
+
   it('can be set from another process, and do not change if the specification is invalid', async () => {
     const set = (faults: unknown) => caller.send('POST', '/_control/faults', { faults }, {})
-    expect((await set('slow=0.5:10,wrong-count=2')).body).toEqual({
-      faults: ['slow=0.5:10', 'wrong-count=1:2'],
+    expect((await set('slow=0.5:10,wrong-count=2,webhook-drop@form=0.1,reset@patients=0')).body).toEqual({
+      faults: ['slow=0.5:10', 'wrong-count=1:2', 'webhook-drop@form=0.1', 'reset@patients=0'],
     })
     expect(await set('nonsense')).toMatchObject({
       status: 400,
       body: { detail: expect.stringContaining('nonsense') },
     })
     expect((await caller.get('/_control/faults', {})).body).toEqual({
-      faults: ['slow=0.5:10', 'wrong-count=1:2'],
+      faults: ['slow=0.5:10', 'wrong-count=1:2', 'webhook-drop@form=0.1', 'reset@patients=0'],
     })
   })
 

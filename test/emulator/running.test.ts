@@ -2,6 +2,7 @@ import { createServer } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { stamp } from '../../src/emulator/clock.ts'
 import { type EmulatorOptionError, startEmulator } from '../../src/emulator/server.ts'
+import { openResponse } from '../../src/emulator/world/clinic-responses.ts'
 import { callerOf } from './caller.ts'
 
 describe('activity', () => {
@@ -75,6 +76,24 @@ describe('the handle of a test', () => {
     expect(control.faults()).toMatchObject([{ name: 'slow' }])
   })
 
+  it('has one staff for each team, whose invented answers have ids of their own', async () => {
+    await using emulator = await startEmulator({ port: 0, patients: 2, responses: 0 })
+    const { control, environments } = emulator
+    const answered = () => {
+      const { patients, forms } = control.world()
+      const nothing = { packet: null, document: null, message: null, packet_response: null }
+      const asked = { ...nothing, patient: patients.at(0)!.id, form: forms.at(0)!.id }
+      return control
+        .staff()
+        .answer(openResponse(control.world(), asked).id)
+        .answers.map(({ id }) => id)
+    }
+    const ids = [...answered(), ...answered()]
+    expect(new Set(ids).size).toBe(ids.length)
+    expect(control.staff(environments[0]!.teams[0]!.name)).toBe(control.staff())
+    expect(control.staff(environments[0]!.teams[1]!.name)).not.toBe(control.staff())
+  })
+
   it('shows a renamed form under its new name in every packet that holds it', async () => {
     await using emulator = await startEmulator({ port: 0 })
     const caller = callerOf(emulator)
@@ -104,6 +123,12 @@ describe('time', () => {
     expect((await callerOf(emulator).get('/v2/forms')).headers.get('date')).toBe(
       'Sun, 01 Mar 2026 10:30:00 GMT',
     )
+  })
+
+  it('is wrong from the start where that fault is given at the start', async () => {
+    const clock = { now: () => Date.parse('2026-03-01T00:00:00Z') * 1000, sleep: async () => {} }
+    await using emulator = await startEmulator({ port: 0, patients: 1, clock, faults: 'clock-skew=-90.5' })
+    expect(emulator.control.world().now()).toBe('2026-02-28T23:58:29.500000Z')
   })
 
   it('is written with microseconds, or without a fraction if it has none', () => {

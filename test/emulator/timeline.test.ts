@@ -68,6 +68,23 @@ it('runs no cancelled task, and nothing after it is closed', async () => {
   expect(vi.getTimerCount()).toBe(0)
 })
 
+it('takes back no other task than the one that was scheduled, and that only once', async () => {
+  const first = timeline.after(60_000, run('first'))
+  timeline.after(120_000, run('second'))
+  const third = timeline.after(180_000, run('third'))
+  await vi.advanceTimersByTimeAsync(1010)
+  first()
+  third()
+  third()
+  await vi.advanceTimersByTimeAsync(5000)
+  expect(ran).toEqual(['first', 'second'])
+})
+
+it('needs a moment for each task', () => {
+  for (const at of [Number.NaN, Number.POSITIVE_INFINITY])
+    expect(() => timeline.at(at, run('never'))).toThrow(RangeError)
+})
+
 it('waits longer than a timer can', async () => {
   timeline.after(60 * 40 * 86_400_000, run('in forty days of ours'))
   await vi.advanceTimersByTimeAsync(39 * 86_400_000)

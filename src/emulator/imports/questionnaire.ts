@@ -223,5 +223,5 @@ function filesIn(folder: string): string[] {
 
 function read(file: string): unknown {
   const text = readText(file)
-  return file.toLowerCase().endsWith('.json') ? JSON.parse(text) : parseYaml(text, { logLevel: 'silent' })
+  return file.toLowerCase().endsWith('.json') ? JSON.parse(text) : parseYaml(text, { logLevel: 'error' })
 }

@@ -1,5 +1,5 @@
 import { connect } from 'node:net'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
 import { type Caller, callerOf } from '../caller.ts'
 
@@ -106,9 +106,23 @@ it('every answer names its environment, including errors', async () => {
   }
 })
 
+it('a defect of the emulator is answered 500, without what it says', async () => {
+  const broken = vi.spyOn(emulator.control.world().forms, 'get').mockImplementation(() => {
+    throw new Error('Canary')
+  })
+  const { id } = emulator.control.world().forms.at(0)!
+  const { status, body, headers } = await first.get(`/v2/forms/${id}`)
+  broken.mockRestore()
+  expect({ status, body }).toEqual({ status: 500, body: { detail: 'Internal Server Error.' } })
+  expect(headers.get('x-service-environment')).toBe('production')
+  expect((await first.get(`/v2/forms/${id}`)).status).toBe(200)
+})
+
 it('a body that is too large is refused with only a detail', async () => {
   const { status, body } = await first.send('POST', '/v2/patients', 'x'.repeat(33 * 1024 * 1024))
   expect({ status, body }).toEqual({ status: 413, body: { detail: 'Payload Too Large.' } })
+  // Of 32 MiB it is read, and refused for what it is.
+  expect((await first.send('POST', '/v2/patients', 'x'.repeat(32 * 1024 * 1024))).status).toBe(400)
 })
 
 describe('a malformed request', () => {

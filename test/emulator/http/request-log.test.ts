@@ -1,5 +1,6 @@
 /** The log of requests, by which tests count what a client sent and how it was answered. */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
+import { RequestLog, type RequestRecord } from '../../../src/emulator/http/exchange.ts'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
 import { type Caller, callerOf } from '../caller.ts'
 
@@ -53,6 +54,20 @@ it('has the team of the credentials, and whether there were any, right or wrong'
   ])
   expect(emulator.control.counters(name)).toEqual({ requests: 1, throttled: 0 })
   expect(emulator.control.counters()).toEqual({ requests: 0, throttled: 0 })
+})
+
+it('has the newest ten thousand requests, and counts them all', () => {
+  const log = new RequestLog()
+  for (let at = 0; at < 25_000; at += 1)
+    log.open({ at, team: at % 5 === 0 ? 'a' : null, status: 0 } as RequestRecord)
+  log.throttled('a')
+  log.throttled('b')
+  expect(log.records().map(({ at }) => at)).toEqual(Array.from({ length: 10_000 }, (_, nth) => 15_000 + nth))
+  expect(['a', 'b', 'c'].map((team) => log.counters(team))).toEqual([
+    { requests: 5000, throttled: 1 },
+    { requests: 0, throttled: 1 },
+    { requests: 0, throttled: 0 },
+  ])
 })
 
 it('begins anew when it is reset, and so do the counters', async () => {

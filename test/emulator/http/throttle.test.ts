@@ -59,6 +59,41 @@ describe('the rate limit', () => {
     expect((await one.get('/v2/forms')).status).toBe(200)
   })
 
+  it('comes before faults, which neither apply to a refused call nor count it', async () => {
+    const statusesOf = async (refused: number) => {
+      await using emulator = await startEmulator({ port: 0, patients: 1, faults: 'http-500=0.5' })
+      const { get } = callerOf(emulator)
+      const statuses: number[] = []
+      for (let nth = 0; nth < 12; nth += 1) {
+        emulator.control.setRateLimit({ requests: nth + 1, seconds: 3600 })
+        statuses.push((await get('/v2/forms')).status)
+        for (let more = 0; more < refused; more += 1) expect((await get('/v2/forms')).status).toBe(429)
+      }
+      emulator.control.failNext('/v2/forms', 'html-502')
+      expect((await get('/v2/forms')).status).toBe(429)
+      emulator.control.setRateLimit(null)
+      expect((await get('/v2/forms')).status).toBe(502)
+      return statuses
+    }
+    const statuses = await statusesOf(0)
+    expect(new Set(statuses)).toEqual(new Set([200, 500]))
+    expect(await statusesOf(2)).toEqual(statuses)
+  })
+
+  it('counts no call of a method that a path does not support', async () => {
+    await using emulator = await startEmulator({
+      port: 0,
+      patients: 1,
+      rateLimit: { requests: 1, seconds: 60 },
+    })
+    const { send, get } = callerOf(emulator)
+    const statuses: number[] = []
+    for (const method of ['PUT', 'HEAD', 'OPTIONS', 'DELETE'])
+      statuses.push((await send(method, '/v2/forms')).status)
+    expect([...statuses, (await get('/v2/forms')).status]).toEqual([405, 405, 405, 405, 200])
+    expect((await send('PUT', '/v2/forms', {}, {})).status).toBe(401)
+  })
+
   it('does not count calls without credentials', async () => {
     await using emulator = await startEmulator({ port: 0, rateLimit: { requests: 1, seconds: 60 } })
     for (let at = 0; at < 3; at += 1) expect((await callerOf(emulator).get('/v2/forms', {})).status).toBe(401)

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import { afterAll, describe, expect, it } from 'vitest'
+import { NO_FIELDS } from '../../../src/emulator/http/resources/patient-body.ts'
+import { readImports } from '../../../src/emulator/imports/read-imports.ts'
 import { type EmulatorOptionError, startEmulator } from '../../../src/emulator/server.ts'
 import { callerOf, type Loose } from '../caller.ts'
 import { realData, realDataMissing, reasonWhenMissing } from '../real-data.ts'
@@ -79,6 +81,36 @@ describe.skipIf(realDataMissing)(`real lists of people${reasonWhenMissing}`, () 
     })
   })
 })
+
+const MEANINGS: readonly (readonly [field: string, ...headers: string[]])[] = [
+  ['external_id', 'External ID', 'rec_id', 'Record-Id', 'id', 'Customer Id', 'PATIENT_ID', 'clientId'],
+  ['first_name', 'first_name', 'Given Name', 'name first', 'First', 'forename'],
+  ['last_name', 'Last Name', 'surname', 'name_last', 'last', 'Family Name'],
+  ['email', 'E-Mail', 'Email Address', 'mail'],
+  ['phone_number', 'Phone Number', 'phone', 'telephone', 'Mobile'],
+  ['sex_at_birth', 'Sex at birth', 'sex', 'Gender'],
+  ['provider', 'Provider'],
+  ['address', 'Address', 'address_1', 'Street Address'],
+  ['address2', 'address_2'],
+  ['city', 'City', 'suburb', 'Town'],
+  ['state', 'State'],
+  ['zipcode', 'zipcode', 'ZIP', 'Post code', 'Postal Code'],
+  ['date_birth', 'date_birth', 'Date of Birth', 'birth date', 'DOB'],
+]
+
+it.each(MEANINGS)(
+  'a header that means %s is read as that: %s, %s, %s, %s, %s, %s, %s',
+  async (field, ...headers) => {
+    for (const header of headers) {
+      const value = field === 'date_birth' ? '1999-12-31' : 'x'
+      const importPatients = written('header.csv', `${header},other\n${value},y\n`)
+      const files = { importPatients, importQuestionnaires: undefined, importSurvey: [] }
+      const { imported, report } = await readImports(files)
+      expect(imported.patients).toEqual([{ ...NO_FIELDS, [field]: value, custom_fields: { other: 'y' } }])
+      expect(report).toEqual({ patients: 1, forms: 0, questions: 0, responses: 0, skipped: [], failed: [] })
+    }
+  },
+)
 
 describe('an imported list', () => {
   it('keeps an impossible date, a repeated header, a spare cell and a lost header as custom fields', async () => {

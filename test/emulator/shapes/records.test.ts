@@ -34,6 +34,14 @@ describe('a record', () => {
     ['no-timestamps', 'forms', form, timeless],
     ['null-optionals', 'patients', patient, { ...patient, address: null, patient_tags: null }],
     ['null-optionals', 'forms', { ...form, questions: [] }, { ...form, text: null, questions: [] }],
+    ['null-optionals', 'packets', { ...packet, forms: [] }, { ...packet, text: null, forms: [] }],
+    [
+      'absent-optionals',
+      'forms',
+      { ...form, text: 'T', questions: [] },
+      { ...form, text: 'T', questions: [] },
+    ],
+    ['absent-optionals', 'packets', { ...packet, forms: [] }, { id: 'p', name: 'P', forms: [] }],
     ['absent-optionals', 'patients', patient, full],
     ['empty-contact', 'patients', patient, { ...patient, emergency_contact: {} }],
     [
@@ -94,6 +102,29 @@ describe('a record', () => {
     const { custom_fields } = shown('non-string-custom-fields', 'patients', patient)
     expect(custom_fields).toMatchObject({ kids: 2, zip: expect.not.stringMatching(/^7$/) })
     expect(Object.values(custom_fields as object).some((value) => typeof value !== 'string')).toBe(true)
+    const fields = {
+      a: 'xxxx',
+      b: '12.5 kg',
+      c: 'xx',
+      d: 'xxx',
+      e: 'x-y-z-',
+      n: '123456',
+      m: '1234567',
+      z: '0',
+    }
+    const changed = shown('non-string-custom-fields', 'patients', { custom_fields: fields })
+    expect(changed).toEqual({
+      custom_fields: {
+        a: { value: 'xxxx' },
+        b: true,
+        c: true,
+        d: null,
+        e: 'x-y-z-',
+        n: 123456,
+        m: true,
+        z: 0,
+      },
+    })
     expect(shown('non-string-custom-fields', 'forms', form)).toEqual(form)
   })
 

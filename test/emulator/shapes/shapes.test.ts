@@ -140,7 +140,9 @@ describe('the shape', () => {
   })
 
   it('html-errors, validation-errors-… and throttle-… write errors their way, with the same status', async () => {
-    expect((await first('html-errors', 'patients', '/x')).text).toContain('<h1>Patient not found.</h1>')
+    const page = await first('html-errors', 'patients', '/x')
+    expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
+    expect(page.text).toContain('<h1>Patient not found.</h1>')
     for (const [shape, body] of [
       ['validation-errors-object', { last_name: ['Validation error.'] }],
       ['validation-errors-list', ['Validation error.']],

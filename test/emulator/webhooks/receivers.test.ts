@@ -137,6 +137,7 @@ describe('a configuration', () => {
     await idle()
     here.emulator.control.advance(5000)
     await expect.poll(() => here.emulator.control.webhooks().pending).toBe(0)
+    await here.caller.send('POST', '/v2/webhooks/events/test', { id })
     for (let at = 0; at < 20; at += 1) newPatient()
     await here.caller.send('DELETE', `/v2/webhooks/${id}`)
     await idle()

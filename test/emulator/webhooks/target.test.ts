@@ -1,15 +1,22 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { startEmulator } from '../../../src/emulator/server.ts'
-import { isLoopback, lookUpLoopback } from '../../../src/emulator/webhooks/sender.ts'
+import { isLoopback, lookUpLoopback, openSender } from '../../../src/emulator/webhooks/sender.ts'
 import { callerOf } from '../caller.ts'
 import { type Receiver, startReceiver } from '../receiver.ts'
 
 /** What names resolve to in these tests. */
 const addresses = vi.hoisted(() => new Map<string, { address: string; family: number }[]>())
+/** Names that cannot be resolved, and why. */
+const codes = vi.hoisted(() => new Map<string, string>())
 vi.mock('node:dns', async (original) => {
   const dns = await original<typeof import('node:dns')>()
   const lookup = (name: string, options: object, callback: (...found: unknown[]) => void) => {
     const known = addresses.get(name)
+    const code = codes.get(name)
+    if (code !== undefined) {
+      setImmediate(() => callback(Object.assign(new Error(`secret ${name}`), { code })))
+      return
+    }
     if (known === undefined) return dns.lookup(name, options, callback as never)
     setImmediate(() => callback(null, known))
   }
@@ -88,4 +95,21 @@ describe('a target outside loopback', () => {
     const error = await new Promise((resolve) => lookUpLoopback('nowhere.example', {}, resolve))
     expect((error as Error).message).toBe(REFUSED)
   })
+})
+
+it.each([
+  ['ENOTFOUND', 'name not found'],
+  ['EAI_AGAIN', 'name not found'],
+  ['ETIMEDOUT', 'timeout'],
+  ['UND_ERR_CONNECT_TIMEOUT', 'timeout'],
+  ['ECONNREFUSED', 'connection refused'],
+  ['ECONNRESET', 'connection reset'],
+  ['EPIPE', 'connection reset'],
+  ['EHOSTUNREACH', 'connection failed'],
+])('a target that fails with %s is recorded as: %s', async (code, error) => {
+  codes.set('failing.example', code)
+  const sender = openSender({ allowRemote: false, timeoutMs: 5000 })
+  const outcome = await sender.post('http://failing.example/hooks', Buffer.from('{}'), 'x')
+  await sender.close()
+  expect(outcome).toEqual({ acknowledged: false, status: null, error, final: false })
 })

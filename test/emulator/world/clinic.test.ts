@@ -175,6 +175,50 @@ describe('a response', () => {
   })
 })
 
+describe('another team', () => {
+  it('is served by the same actions where it is named, and only there; a team that is none is refused', async () => {
+    const { name } = emulator.environments[1]!.teams[1]!
+    const world = emulator.control.world(name)
+    const team = `?team=${encodeURIComponent(name)}`
+    const open = world.responses
+      .slice(0, 100)
+      .filter((one) => !one.is_submitted && one.packet === null && one.form)
+    const packet = world.packetResponses.slice(0, 100).find((one) => !one.is_submitted)!
+    const [id, other] = [open[0]!.id, open[1]!.id]
+    for (const path of [`responses/${id}/answers`, `responses/${id}/submit`, `responses/${id}/archive`]) {
+      expect((await act(path)).status).toBe(400)
+      expect((await act(`${path}?team=nobody`)).body).toEqual({ detail: 'no team is named "nobody"' })
+      expect((await act(path + team)).body.id).toBe(id)
+    }
+    for (const step of ['advance', 'submit', 'archive']) {
+      const path = `packet-responses/${packet.id}/${step}`
+      expect([(await act(path)).status, (await act(path + team)).body.id]).toEqual([400, packet.id])
+    }
+    expect((await caller.send('DELETE', `/_control/responses/${other}`, undefined, {})).status).toBe(400)
+    expect((await caller.send('DELETE', `/_control/responses/${other}${team}`, undefined, {})).body).toEqual(
+      {},
+    )
+    expect(world.responses.get(other)).toBeUndefined()
+    expect(world.responses.get(id)).toMatchObject({ is_submitted: true, is_archived: true })
+    expect(world.packetResponses.get(packet.id)).toMatchObject({ is_submitted: true, is_archived: true })
+    const { count, results } = (await caller.get(`/_control/packet-responses${team}`, {})).body
+    expect([count, results.map((one: Loose) => one.id)]).toEqual([
+      world.packetResponses.size,
+      world.packetResponses.slice(0, 1000, true).map((one) => one.id),
+    ])
+  })
+
+  it('is not submitted with anything but a list of what it skips', async () => {
+    const open = emulator.control.world().packetResponses.slice(0, 100)
+    const { id } = open.find((one) => !one.is_submitted)!
+    for (const skip of [1, 'x', {}, null]) {
+      const { status, body } = await act(`packet-responses/${id}/submit`, { skip })
+      expect([status, body.detail]).toEqual([400, 'skip must be a list of positions, counted from 1'])
+    }
+    expect(emulator.control.world().packetResponses.get(id)!.is_submitted).toBe(false)
+  })
+})
+
 describe('the clock', () => {
   it('moves for sandbox and production alike, and stamps later changes', async () => {
     const create = async () => {

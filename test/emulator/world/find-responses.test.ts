@@ -1,8 +1,10 @@
 /** The responses that a filter finds are those that reading all of them would find, whatever was changed before. */
 import { beforeAll, expect, it } from 'vitest'
 import { readStamp, ServiceClock, Timeline } from '../../../src/emulator/clock.ts'
+import { IdSpace, keyOf } from '../../../src/emulator/world/draw.ts'
 import { filtered, findResponses, type ResponseFilter } from '../../../src/emulator/world/find-responses.ts'
 import type { Response } from '../../../src/emulator/world/records.ts'
+import { Table } from '../../../src/emulator/world/table.ts'
 import { World } from '../../../src/emulator/world/world.ts'
 
 const SIZES = { patients: 6, forms: 4, packets: 4, documents: 2, responses: 90 }
@@ -94,6 +96,16 @@ it('before and after responses are changed, deleted and added', async () => {
   for (const at of [3, 12, 13, 40]) responses.remove(others[at]!.id)
   responses.create((id) => ({ ...one!, id, submitted_at: MIDNIGHT }))
   expect(await check()).toBeGreaterThan(100)
+})
+
+it('a list of many thousands is read to its end', async () => {
+  const ids = new IdSpace(keyOf('many'))
+  const make = (index: number) => ({ id: ids.idAt(index), index })
+  const table = new Table(ids, 9001, make, () => undefined)
+  const listing = await filtered(table, ({ index }) => index % 1000 === 0)
+  const found = Array.from({ length: 10 }, (_, nth) => make(nth * 1000))
+  expect([listing.size, listing.slice(0, 100)]).toEqual([10, found])
+  expect((await filtered(table, () => true)).size).toBe(9001)
 })
 
 it('a list that is read as a whole finds the same in its order, from either end', async () => {

@@ -95,3 +95,97 @@ describe('the columns of an export', () => {
     ])
   })
 })
+
+describe('the cell of a question with several answers', () => {
+  const part = (id: string, text: string) => ({ id: text, question: { id } })
+  const file = (id: string, name: string) => ({
+    ...part(id, name),
+    name,
+    content_type: 'text/plain',
+    size: 1,
+  })
+  const signature = (id: string, signer_name: string) => ({
+    ...{ ...part(id, signer_name), signer_name, signed_at: '2026-01-01T00:00:00Z', image: 'inline' as const },
+  })
+
+  const ends = (repeated: string, signatures: string) => [
+    ...[
+      ['empty', ''],
+      ['choices', 'B, mine'],
+    ],
+    ...[
+      ['repeated', repeated],
+      ['signatures', signatures],
+    ],
+  ]
+  const flat = [
+    ['files', 'a, b'],
+    ['M - r1 - c1', 'x; y'],
+    ['M - r2 - c1', ''],
+    ['M - r1 - c2', ''],
+    ['M - r2 - c2', 'z'],
+    ['ticks', 'confirmed; '],
+  ]
+  const legacy = [
+    ['files', 'a, b'],
+    ['M', 'r1 / c1: y\nr2 / c2: z'],
+    ['ticks', 'False'],
+  ]
+
+  it.each<[Version, string[][]]>([
+    ['v2.1', [...flat, ...ends('e; f', 'g; h')]],
+    ['legacy', [...legacy, ...ends('f', 'h')]],
+  ])('has all of them in v2.1, the last one else: %s', async (version, expected) => {
+    const { control } = emulator
+    const form = control.addForm({
+      name: `Several (${version})`,
+      questions: [
+        { type: 'file', text: 'files' },
+        { type: 'matrix', text: 'M', rows: ['r1', 'r2'], columns: ['c1', 'c2'] },
+        { type: 'checkbox', text: 'ticks' },
+        { type: 'short_text', text: 'empty' },
+        { type: 'multiple_choice', text: 'choices', choices: ['A', 'B'] },
+        {
+          type: 'repeated_block',
+          text: 'block',
+          members: [
+            { type: 'file', text: 'repeated' },
+            { type: 'signature', text: 'signatures' },
+          ],
+        },
+      ],
+    })
+    const [files, matrix, ticks, empty, choices, , repeated, signatures] = form.questions
+    const [row1, row2] = matrix!.rows!
+    const [column1, column2] = matrix!.columns!
+    const cell = (row: typeof row1, column: typeof row1, answer_text: string | null) => ({
+      ...{ question: { id: matrix!.id }, row: row!, column: column!, answer_text },
+    })
+    const answer = (question: typeof files, answer_text: string | null, ...chosen: number[]) => ({
+      ...{ id: 'x', question: { id: question!.id, text: '' }, answer_text },
+      answer_choices: chosen.map((at) => ({ question_choice: question!.choices[at]! })),
+    })
+    const patient = control.createPatient({ first_name: 'A', last_name: 'B' }).id
+    const nothing = { packet: null, document: null, message: null, packet_response: null }
+    const world = control.world()
+    const { id } = openResponse(world, { patient, form: form.id, ...nothing })
+    world.responses.update(id, (old) => ({
+      ...old,
+      files: [
+        ...['a', 'b'].map((name) => file(files!.id, name)),
+        ...['e', 'f'].map((name) => file(repeated!.id, name)),
+      ],
+      e_signatures: ['g', 'h'].map((name) => signature(signatures!.id, name)),
+      matrix_cells: [
+        ...[cell(row1, column1, 'x'), cell(row1, column1, 'y'), cell(row2, column2, 'z')],
+        ...[cell(row2, column1, null), cell(row1, column2, '')],
+      ],
+      answers: [
+        ...[answer(ticks, 'true'), answer(ticks, 'false'), answer(empty, null), answer(empty, '')],
+        answer(choices, 'mine', 1),
+      ],
+    }))
+    const { titles, rows } = await sheetOf(caller, form.name, version)
+    expect(titles.slice(7).map((title, at) => [title, rows[0]!.slice(7)[at]])).toEqual(expected)
+  })
+})

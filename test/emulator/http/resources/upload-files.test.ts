@@ -147,6 +147,16 @@ describe('a file', () => {
     expect(await service.created()).toEqual([])
   })
 
+  it('may have 250,000 rows below its header, and no more', async () => {
+    const read = async (rows: number) => {
+      const form = new Response(formOf(`first_name,last_name\n${'a,b\n'.repeat(rows)}`))
+      const body = Buffer.from(await form.arrayBuffer())
+      const sheet = await readUpload(form.headers.get('content-type'), body)
+      return sheet.type === 'sheet' ? sheet.rows.length : sheet.type
+    }
+    expect([await read(250_000), await read(250_001)]).toEqual([250_000, 'invalid'])
+  })
+
   it('of 2 MB does not block other requests while it is read', async () => {
     const form = new Response(formOf(lines(200_000)))
     const body = Buffer.from(await form.arrayBuffer())
