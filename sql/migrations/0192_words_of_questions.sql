@@ -4,12 +4,12 @@
 create function intake_ops.has_word(written text, words text) returns boolean language sql immutable parallel safe
   return coalesce(
     translate(
-      lower(normalize(written, NFC) collate "C"),
+      lower(written collate "C"),
       'ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞŒ', 'àáâãäåæçèéêëìíîïðñòóôõöøùúûüýþœ'
     ) ~ ('(^|[^0-9a-z_À-ÖØ-öø-ɏ])(' || words || ')($|[^0-9a-z_À-ÖØ-öø-ɏ])'),
     false
   );
-comment on function intake_ops.has_word(text, text) is 'Whether a text has one of some words, a regular expression in lower case. Capitals and accents in two characters count as one in lower case, whatever the locale of the database.';
+comment on function intake_ops.has_word(text, text) is 'Whether a text has one of some words, a regular expression in lower case. Capitals count as small ones, whatever the locale of the database.';
 
 create or replace function intake_ops.asks_age(question_text text) returns boolean language sql immutable parallel safe
   return intake_ops.has_word(question_text, 'age|aged|ages|old|older|edad|años|alter|jahre|âge|ans|età|anni|idade|anos|leeftijd|jaar');

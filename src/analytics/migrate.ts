@@ -54,6 +54,7 @@ export async function migrate(url: string, options: MigrationOptions = {}): Prom
     const before = await statusOf(session)
     refuseNewer(before.unknown)
     if (before.pending.length > 0) {
+      await refuseEncoding(session.db)
       for (const group of await groupsOf(before.pending)) await applyGroup(session, group)
       await lockMigration(session)
     }
@@ -155,6 +156,23 @@ async function applyGroup(session: Session, { batches, names }: Group): Promise<
 /** Each statement commits on its own, again and again until it changes no row. */
 async function runBatches({ client }: Session, text: string): Promise<void> {
   for (const statement of statementsIn(text)) while (((await client.query(statement)).rowCount ?? 0) > 0);
+}
+
+/** SQL_ASCII takes every text as it comes; others lack characters that migrations, names and answers have. */
+async function refuseEncoding(db: Kysely<Warehouse>): Promise<void> {
+  const { rows } = await sql<{
+    encoding: string
+  }>`select current_setting('server_encoding') as encoding`.execute(db)
+  const { encoding } = rows[0]!
+  if (encoding === 'UTF8' || encoding === 'SQL_ASCII') return
+  throw new IntakeError(
+    `the database is encoded in ${encoding}, which cannot store every text; nothing was changed`,
+    {
+      code: 'migration_failed',
+      verdict: 'stop',
+      hint: "create a new one: create database … encoding 'UTF8' template template0",
+    },
+  )
 }
 
 function migrationFailed(name: string, error: unknown, state: string): IntakeError {

@@ -70,11 +70,10 @@ describe('a question', () => {
       ' ',
     )
   it('asks for an age or a year by whole words of eight languages', async () => {
-    // Capitals, accents in two characters, and characters next to a word, whatever the locale of the database.
+    // Capitals, and characters next to a word, whatever the locale of the database.
     const around = (words: readonly string[]) =>
       words.flatMap((word) => [
         [`Your ${word.toUpperCase()}?`, true] as const,
-        [word.normalize('NFD'), true] as const,
         [`(${word})`, true] as const,
         ...['x', 'é', 'É', 'ß', 'ő', '_', '7'].flatMap((next) => [
           [`${next}${word}`, false] as const,

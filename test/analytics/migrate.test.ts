@@ -106,6 +106,25 @@ test('a failing migration leaves none applied, and succeeds once its obstacle is
   expect(await migrate(database.url)).toMatchObject({ migrated: all, pending: [] })
 })
 
+test('a database that cannot store every text is refused before anything is changed', async () => {
+  await using latin = await createTestDatabase({ empty: true, encoding: 'LATIN1' })
+  await expect(migrate(latin.url)).rejects.toMatchObject({
+    code: 'migration_failed',
+    message: 'the database is encoded in LATIN1, which cannot store every text; nothing was changed',
+    hint: expect.stringContaining("encoding 'UTF8'"),
+  })
+  expect(await query(latin.url, `select to_regnamespace('intake_ops') is null as clean`)).toEqual([
+    { clean: true },
+  ])
+})
+
+test('words are found in a database that takes bytes for characters, as in others', async () => {
+  await using bytes = await createTestDatabase({ empty: true, encoding: 'SQL_ASCII' })
+  await migrate(bytes.url)
+  const asks = `intake_ops.asks_age('Votre ÂGE ?') as age, intake_ops.asks_year('Née en') as year, intake_ops.asks_age('mAÑOSo') as other`
+  expect(await query(bytes.url, `select ${asks}`)).toEqual([{ age: true, year: true, other: false }])
+})
+
 describe('a role', () => {
   /** The statements change nothing. */
   let database: TestDatabase

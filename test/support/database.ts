@@ -24,13 +24,17 @@ const GRACE_MILLISECONDS = 2_000
 /** Advisory lock: one clone at a time, because Postgres allows no connection to a template meanwhile. Any number works. */
 const TURN = 7_301_118
 
-export async function createTestDatabase(options: { empty?: boolean } = {}): Promise<TestDatabase> {
+export async function createTestDatabase(
+  options: { empty?: boolean; encoding?: string } = {},
+): Promise<TestDatabase> {
   const { url: serverUrl, template, prefix, strategy } = inject('testServer')
   keepSessions(serverUrl)
   const name = `${prefix}${randomBytes(6).toString('hex')}`
   const source =
     options.empty === true
-      ? "encoding 'UTF8' template template0"
+      ? options.encoding === undefined
+        ? "encoding 'UTF8' template template0"
+        : `encoding '${options.encoding}' locale_provider libc lc_collate 'C' lc_ctype 'C' template template0`
       : `template ${template} strategy ${strategy}`
   await withSession(serverUrl, async (client) => {
     await client.query('select pg_advisory_lock($1)', [TURN])
