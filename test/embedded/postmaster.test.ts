@@ -25,6 +25,7 @@ beforeEach(() => {
 })
 afterEach(() => {
   vi.useRealTimers()
+  vi.restoreAllMocks()
   for (const child of started.splice(0)) child.kill('SIGKILL')
 })
 
@@ -66,6 +67,21 @@ test('a server is a process of that name, in the data directory or started for i
   expect([serves(0, home), serves(-1, home), serves(process.pid, home)]).toEqual([false, false, false])
 })
 
+test.runIf(process.platform === 'linux')(
+  'elsewhere its name and its data directory are read with ps',
+  async () => {
+    const pid = async (child: Promise<ChildProcess>) => (await child).pid!
+    const own = await pid(run('postgres', base, 'sh', '-c', WAITING, '-D', home.cluster))
+    const others = [
+      await pid(run('postgres', base, 'sh', '-c', WAITING, '-D', newHome().cluster)),
+      await pid(run('other', base, 'sh', '-c', WAITING, '-D', home.cluster)),
+    ]
+    vi.spyOn(process, 'platform', 'get').mockReturnValue('darwin')
+    expect([serves(own, home), ...others.map((other) => serves(other, home))]).toEqual([true, false, false])
+    expect(serves(2 ** 31 - 1, home)).toBe(false)
+  },
+)
+
 describe('the server of a home', () => {
   test('is what its pid file names, with its port, once it is ready', async () => {
     expect(findPostmaster(home)).toBeUndefined()
@@ -98,11 +114,13 @@ test.runIf(process.platform === 'linux')(
     const slow = await run('postgres: checkpointer ', home.cluster)
     const other = await run('postgres', newHome().cluster)
     const patient = await run('postgres: writer ', home.cluster, 'sh', '-c', WAITING)
+    const ends = [patient, slow].map((child) => once(child, 'exit'))
     slow.kill('SIGTERM')
     const waiting = endOrphans(home, 60_000)
     patient.stdin!.end()
     await waiting
-    expect([patient.signalCode, slow.signalCode]).toEqual([null, 'SIGTERM'])
+    const signals = (await Promise.all(ends)).map(([_code, signal]) => signal)
+    expect(signals).toEqual([null, 'SIGTERM'])
     const late = await run('postgres: writer ', home.cluster)
     const ended = once(late, 'exit')
     await endOrphans(home, -1)

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
 import { identityOf, isRunning, withLock } from '../../src/embedded/process-identity.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 
@@ -60,6 +60,39 @@ describe('the identity of a process', () => {
       await once(child, 'exit')
     },
   )
+})
+
+describe('on systems without /proc', () => {
+  const as = (platform: NodeJS.Platform) => vi.spyOn(process, 'platform', 'get').mockReturnValue(platform)
+  afterEach(() => vi.restoreAllMocks())
+
+  test.runIf(process.platform === 'linux')('a process is its pid and its start, as ps says it', async () => {
+    as('darwin')
+    const identity = identityOf(process.pid)!
+    expect(identity).toMatch(new RegExp(`^${process.pid} \\w{3} \\w{3} +\\d+ \\d\\d:\\d\\d:\\d\\d \\d{4}$`))
+    expect(
+      Math.abs(Date.parse(`${identity.replace(/^\d+ /, '')} UTC`) - performance.timeOrigin),
+    ).toBeLessThan(60_000)
+    expect([isRunning(identity), isRunning(identity.replace(/\d{4}$/, '1999'))]).toEqual([true, false])
+    expect(identityOf(2 ** 31 - 1)).toBeUndefined()
+    const parent = spawn('sh', ['-c', 'sleep 60 & echo $!; exec sleep 60'])
+    const [line] = (await once(parent.stdout, 'data')) as [Buffer]
+    await expect.poll(() => readFileSync(`/proc/${parent.pid}/cmdline`, 'utf8')).toMatch(/^sleep/)
+    process.kill(Number(line), 'SIGKILL')
+    await expect.poll(() => identityOf(Number(line))).toBeUndefined()
+    parent.kill('SIGKILL')
+    await once(parent, 'exit')
+  })
+
+  test('a process of Windows is its pid, also where it may not be signalled', () => {
+    as('win32')
+    expect([identityOf(process.pid), identityOf(2 ** 31 - 1)]).toEqual([`${process.pid}`, undefined])
+    const refused = Object.assign(new Error('refused'), { code: 'EPERM' })
+    vi.spyOn(process, 'kill').mockImplementation(() => {
+      throw refused
+    })
+    expect(identityOf(7)).toBe('7')
+  })
 })
 
 describe('a lock', () => {

@@ -7,12 +7,13 @@ import {
   mkdirSync,
   readFileSync,
   realpathSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { findPostmaster } from '../../src/embedded/postmaster.ts'
 import { identityOf, isRunning } from '../../src/embedded/process-identity.ts'
 import { freePort } from '../../src/embedded/start-server.ts'
@@ -142,6 +143,50 @@ test('a server that lost its supervisor is taken over as it runs, and stopped af
     undefined,
     undefined,
   ])
+})
+
+describe('a supervisor that ends before it has an address', () => {
+  const own = process.execPath
+  const playing = (lines: string) => {
+    const path = join(bin, 'node')
+    writeFileSync(path, `#!/bin/sh\n${lines}\n`)
+    chmodSync(path, 0o755)
+    process.execPath = path
+  }
+  const start = () => startSupervisor({ home, bin, unsafe: true })
+  afterEach(() => {
+    process.execPath = own
+  })
+
+  test('by itself is an error with its reason; it got its orders, and words of its program alone', async () => {
+    playing(
+      `cat > '${join(bin, 'orders')}'; echo "$@" > '${join(bin, 'words')}'; echo 'Error: played' >&2; exit 1`,
+    )
+    await expect(start()).rejects.toMatchObject({
+      ...{ code: 'embedded_not_started', message: 'the embedded Postgres did not start: played' },
+    })
+    expect(JSON.parse(readFileSync(join(bin, 'orders'), 'utf8'))).toEqual({ home, bin, unsafe: true })
+    expect(readFileSync(join(bin, 'words'), 'utf8')).toMatch(/^--import file:\S+ \S+\/supervisor\.ts\n$/)
+    expect(statSync(join(home.directory, 'supervisor.log')).mode & 0o777).toBe(0o600)
+  })
+
+  test('because it was killed may be tried again', async () => {
+    playing('kill -9 $$')
+    expect(await start()).toBe('killed')
+  })
+
+  test('because its program cannot be run is an error', async () => {
+    process.execPath = join(bin, 'none')
+    await expect(start()).rejects.toMatchObject({ code: 'embedded_not_started', verdict: 'stop' })
+  })
+
+  test('has started where its address is there by then', async () => {
+    const address = { identity: identityOf(process.pid), port: 1, token: 'x' }
+    const path = join(home.directory, 'supervisor.json')
+    playing(`echo '${JSON.stringify(address)}' > '${path}'; exit 1`)
+    expect(await start()).toBe('started')
+    rmSync(path)
+  })
 })
 
 test('its port is the one that it had, unless another program took it', async () => {

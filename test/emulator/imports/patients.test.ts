@@ -168,6 +168,8 @@ describe('an imported list', () => {
     ['that is not there', join(folder, 'none.csv')],
     ['that is empty', written('empty.csv', '')],
     ['that is no list', written('object.json', '{"a":1}')],
+    ['that has an item that is none', written('items.json', '[{"first":"A"},["B"]]')],
+    ['that has nothing among its items', written('null.json', '[null]')],
     ['that is not closed', written('open.csv', 'a,b\n"x')],
   ])('%s is refused, and the option is named', async (_title, importPatients) => {
     const error = await startEmulator({ port: 0, importPatients }).catch((thrown: unknown) => thrown)

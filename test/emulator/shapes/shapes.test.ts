@@ -187,6 +187,7 @@ describe('the shape', () => {
       status: 301,
       location: '/v2/patients/?page=2',
     })
+    expect((await first('trailing-slash', 'patients')).headers.get('location')).toBe('/v2/patients/')
   })
 })
 

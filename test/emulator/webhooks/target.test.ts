@@ -90,6 +90,14 @@ describe('a target outside loopback', () => {
       expect([address, isLoopback(address)]).toEqual([address, false])
   })
 
+  it('does not include a name on loopback: a caller gets one address, or all', async () => {
+    addresses.set('both.example', [HERE, { address: '::1', family: 6 }])
+    const found = (options: object) =>
+      new Promise((resolve) => lookUpLoopback('both.example', options, (...all) => resolve(all)))
+    expect(await found({})).toEqual([null, '127.0.0.1', 4])
+    expect(await found({ all: true })).toEqual([null, [HERE, { address: '::1', family: 6 }]])
+  })
+
   it('includes a name without an address', async () => {
     addresses.set('nowhere.example', [])
     const error = await new Promise((resolve) => lookUpLoopback('nowhere.example', {}, resolve))

@@ -171,8 +171,9 @@ describe('a response', () => {
     const form = formOf(
       { type: 'matrix', text: 'M', rows: ['r1', 'r2'], columns: ['Mild', 'Strong'] },
       { type: 'file', text: 'F' },
+      { type: 'signature', text: 'S' },
     )
-    const [matrix, file] = form.questions.map(({ id }) => id)
+    const [matrix, file, signed] = form.questions.map(({ id }) => id)
     const given = { [matrix!]: { r1: 'Strong', r2: { Mild: 'x' } }, [file!]: {} }
     const { matrix_cells, files } = staff.answer(requested(form), given)
     expect(matrix_cells.map(({ row, column, answer_text }) => [row.text, column.text, answer_text])).toEqual([
@@ -180,6 +181,13 @@ describe('a response', () => {
       ['r2', 'Mild', 'x'],
     ])
     expect(files).toMatchObject([{ name: 'file', content_type: 'application/octet-stream', size: 0 }])
+    const { e_signatures } = staff.answer(requested(form), { [signed!]: null })
+    expect(e_signatures).toMatchObject([{ signer_name: '' }])
+    for (const value of ['x', ['x'], null])
+      for (const id of [matrix!, file!])
+        expect(() => staff.answer(requested(form), { [id]: value })).toThrow(
+          `question ${id} requires an object`,
+        )
     expect(() => staff.answer(requested(form), { [matrix!]: { r1: 'Weak' } })).toThrow('no such column')
     expect(() => staff.answer(requested(form), { [matrix!]: { r9: 'Mild' } })).toThrow('no such row')
   })

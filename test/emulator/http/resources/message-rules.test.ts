@@ -86,6 +86,25 @@ describe('a message', () => {
     expect(await made({ scheduled_at: '' })).toMatchObject({ status: 'pending', scheduled_at: null })
   })
 
+  it('about a document has its name, and requests a response to it', async () => {
+    const [document] = await caller.rows('/v2/documents')
+    const { id, content } = await made({ form: null, document: document.id, scheduled_at: null })
+    expect(content).toContain(`"${document.name}"`)
+    await processed(id)
+    const { responses } = emulator.control.world()
+    const asked = responses.slice(0, 1000).filter(({ message }) => message === id)
+    expect(asked).toMatchObject([{ document: document.id, form: null, form_name: null, packet: null }])
+    const { answers, e_signatures } = emulator.control.staff().answer(asked[0]!.id)
+    expect(answers.length + e_signatures.length).toBeGreaterThan(0)
+  })
+
+  it('is not changed to a way of delivery for which there is no address', async () => {
+    const { id: silent } = await person({ phone_number: null })
+    const message = await made({ patient: silent })
+    expect(await put(message.id, { preferred_delivery_method: 'sms' })).toMatchObject(REFUSED)
+    expect(await read(message.id)).toEqual(message)
+  })
+
   it('about another form has the content of that form, and always refers to something', async () => {
     const { id, content, updated_at } = await made()
     expect(content).toContain(forms[0].name)

@@ -43,6 +43,9 @@ describe('a created patient', () => {
     ['a day that does not exist', { ...FULL, date_birth: '2001-02-29' }],
     ['a date of another format', { ...FULL, date_birth: '29.02.2000' }],
     ['a tag of no colour', { ...FULL, patient_tags: [{ name: 'a', color: 'red' }] }],
+    ['a tag that is no object', { ...FULL, patient_tags: ['VIP'] }],
+    ['a tag of no name', { ...FULL, patient_tags: [{ color: '#ff0000' }] }],
+    ['a tag without a colour', { ...FULL, patient_tags: [{ name: 'a' }] }],
     ['tags that are no list', { ...FULL, patient_tags: {} }],
     ['a custom field that is no string', { ...FULL, custom_fields: { a: 1 } }],
     ['a contact that is no object', { ...FULL, emergency_contact: 'C' }],
@@ -58,6 +61,17 @@ describe('a created patient', () => {
     expect({ status: reply.status, body: reply.body }).toEqual(REFUSED)
     expect(emulator.control.world().patients.size).toBe(size)
   })
+})
+
+it('a field that a patient does not have is ignored', async () => {
+  const given = { ...FULL, id: 'mine', created_at: '2020-01-01T00:00:00Z', toString: 7, nickname: 'x' }
+  const { status, body } = await caller.send('POST', '/v2/patients', given)
+  expect(status).toBe(201)
+  expect(body).toMatchObject(FULL)
+  expect(body.id).not.toBe('mine')
+  expect(body.created_at > '2025').toBe(true)
+  expect(body).not.toHaveProperty('nickname')
+  expect(Object.hasOwn(body, 'toString')).toBe(false)
 })
 
 it('a patient may have nulls and empty texts in the place of optional parts', async () => {
