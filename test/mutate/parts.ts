@@ -30,7 +30,8 @@ function mirrored(folder: string, names: readonly string[]): Group {
 }
 
 const OF_STREAMS = testsOf('streams', [
-  ...['rows', 'mapping', 'answers', 'catalogue', 'subjects', 'webhook-configs'],
+  ...['rows', 'mapping', 'answers', 'aliases', 'catalogue', 'packet-responses', 'subjects'],
+  ...['webhook-configs', 'webhook-deliveries'],
   ...['parts/addresses', 'parts/cells', 'parts/response-cleansing', 'parts/typed-cells'],
 ])
 
@@ -82,8 +83,19 @@ export const PARTS: readonly Part[] = [
         tests: testsOf('extract', ['slice-note', 'scan/checkpoint', 'reading/window']),
       },
       {
-        mutate: filesOf('load/exports', ['cell-text', 'export-text', 'file-problems', 'json-string']),
-        tests: testsOf('extract', ['reading/csv']),
+        mutate: filesOf('load/exports', [
+          ...['cell-text', 'export-text', 'file-lines', 'file-problems', 'json-string'],
+        ]),
+        tests: [
+          ...testsOf('extract', ['reading/csv']),
+          ...testsOf('load/exports', [
+            'cell-text',
+            'export-text',
+            'file-lines',
+            'file-problems',
+            'json-string',
+          ]),
+        ],
       },
     ],
   },

@@ -11,6 +11,7 @@ import {
   ResponseAnswer,
   ResponseFile,
 } from '../../src/api/resources/responses.ts'
+import { mapRecord } from '../../src/normalize/map.ts'
 import { withoutPositions } from '../../src/normalize/safe-paths.ts'
 import {
   ALL_STREAMS,
@@ -100,6 +101,8 @@ test('lists have their records under the name of the stream, but for webhooks an
 test('only a stream without any fetch lets the stamps of records decide', () => {
   expect(ALL_STREAMS.filter(stampsDecide).map(({ name }) => name)).toEqual(['packet_responses'])
   expect(stampsDecide(streamNamed('exports')!)).toBe(false)
+  const { one } = streamNamed('patients')!
+  expect(stampsDecide({ ...streamNamed('packet_responses')!, one })).toBe(false)
 })
 
 test('analysts see nothing of what describes the service and not its patients', () => {
@@ -167,6 +170,70 @@ test('the typed client requests the same paths', () => {
   )
 })
 
+test('the paths have the names by which the configuration replaces them', () => {
+  const names = ENDPOINTS.map(({ name }) => name)
+  expect(names).toEqual(
+    expect.arrayContaining([
+      ...['patients', 'patient', 'forms', 'form', 'packets', 'packet', 'documents', 'document'],
+      ...['responses', 'response', 'messages', 'message', 'exports', 'webhookConfigs', 'webhookConfig'],
+      'webhookDeliveries',
+    ]),
+  )
+  expect(new Set(names).size).toBe(names.length)
+  const withoutOne = STREAMS.filter(({ one }) => one === null).map(({ name }) => name)
+  expect(ofContract(withoutOne)).toEqual(['exports', 'webhook_deliveries'])
+})
+
+test('the records that another record names by id are those of the contract', () => {
+  const named = ALL_STREAMS.flatMap(({ columns, children }) => [
+    ...columns.flatMap(({ name, to }) => (to === undefined ? [] : [`${name} ${to}`])),
+    ...children.flatMap(({ table, references = {} }) =>
+      Object.entries(references).map(([column, to]) => `${table}.${column} ${to}`),
+    ),
+  ])
+  expect([...new Set(named)]).toEqual(
+    expect.arrayContaining([
+      ...['patient_id patients', 'form_id forms', 'packet_id packets', 'document_id documents'],
+      ...['webhook_config_id webhook_configs', 'packet_forms.form_id forms'],
+      'packet_response_members.response_id responses',
+    ]),
+  )
+})
+
+test('only of the emergency contact of patients is it explained what changed in it', () => {
+  const objects = ALL_STREAMS.flatMap((stream) => (stream.objects ?? []).map((field) => [stream.name, field]))
+  expect(objects.filter(([name]) => ofContract([name!]).length > 0)).toEqual([
+    ['patients', 'emergency_contact'],
+  ])
+})
+
+test('only documents and responses may have an object for a list, whose order has to be kept', () => {
+  const records = { documents: 'input_fields', responses: 'answers' }
+  for (const { name, isOrdered } of ALL_STREAMS.filter(({ name }) => ofContract([name]).length > 0)) {
+    const field = (records as Record<string, string>)[name]
+    if (field === undefined) expect(isOrdered, name).toBeUndefined()
+    else {
+      expect(isOrdered!({ [field]: {} }), name).toBe(true)
+      for (const value of [[], null, 'x']) expect(isOrdered!({ [field]: value }), name).toBe(false)
+      expect(isOrdered!({}), name).toBe(false)
+    }
+  }
+})
+
+test.each(ALL_STREAMS.filter(({ name }) => ofContract([name]).length > 0).map(({ name }) => name))(
+  '%s: the times of the service are known fields',
+  (name) => {
+    const record = { id: 'x', created_at: '2026-01-02T03:04:05Z', updated_at: '2026-01-02T03:04:05Z' }
+    const { extra, drift } = mapRecord(streamNamed(name)!, record, [])
+    // A log entry never changes.
+    const unknown = name === 'webhook_deliveries' ? ['updated_at'] : []
+    expect([Object.keys(JSON.parse(extra ?? '{}')), drift.map(({ path }) => path)]).toEqual([
+      unknown,
+      unknown,
+    ])
+  },
+)
+
 test('every reference names a stream, and a path by id takes an id', () => {
   const named = ALL_STREAMS.flatMap(({ columns, children }) => [
     ...columns.flatMap(({ to }) => to ?? []),
@@ -220,8 +287,48 @@ describe('a path in logs and problems names every field of the specification', (
   })
 })
 
+/** Names below the fields of a record, by the stream that declares them. */
+test.each([
+  ['patients', 'first_name last_name email phone_number relationship external_id'],
+  ['patients', 'address address2 city state zipcode color'],
+  ['forms', 'pages sections rows questions question_type question_subtype help_text order sort_order'],
+  ['forms', 'choices question_choices link_id page block code points'],
+  ['packets', 'forms form form_id'],
+  ['documents', 'field_id field_type required page'],
+  ['messages', 'scheduled_at'],
+])('a path in logs and problems shows the fixed names of %s: %s', (_, names) => {
+  const paths = names.split(' ').map((name) => `x[].${name}`)
+  expect(paths.map(withoutPositions)).toEqual(paths)
+})
+
+test('a path into answers shows their fixed names, and no key', () => {
+  const names = [
+    ...['matrix_cells', 'matrix_answers', 'matrix', 'files', 'uploads', 'attachments'],
+    ...['e_signatures', 'esignatures', 'signatures', 'id', 'uid', 'index', 'text', 'text_value', 'label'],
+    ...['name', 'value', 'question', 'question_id', 'question_text', 'answer_text', 'answer_choices'],
+    ...['question_choice', 'question_choice_id', 'choice_id', 'row', 'row_id', 'row_index', 'row_text'],
+    ...['column', 'column_id', 'column_index', 'column_text', 'content_type', 'size', 'size_bytes', 'url'],
+    ...['signer_name', 'signed_at'],
+  ]
+  for (const name of names) {
+    expect(withoutPositions(`answers[3].${name}`)).toBe(`answers[].${name}`)
+    expect(withoutPositions(`answers.q 1.${name}`)).toBe(`answers.*.${name}`)
+    expect(withoutPositions(`answers[3].${name}_`)).toBe('answers[].*')
+    expect(withoutPositions(`answers[3].${name}[1].Ann`)).toBe(`answers[].${name}[].*`)
+  }
+  // A key may be of any text; of a very long one, nothing below it is shown.
+  expect(withoutPositions('answers.a\nb.id')).toBe('answers.*.id')
+  expect(withoutPositions('answers[1].a\nb')).toBe('answers[].*')
+  expect(withoutPositions(`answers.${'k'.repeat(989)}.id`)).toBe('answers.*.id')
+  expect(withoutPositions(`answers.${'k'.repeat(990)}.id`)).toBe('answers.*')
+  expect(withoutPositions(`files[1].${'k'.repeat(1_000)}`)).toBe('files[].*')
+  for (const list of ['matrix_cells', 'matrix_answers', 'files', 'uploads', 'signatures'])
+    expect(withoutPositions(`${list}[3].Ann`)).toBe(`${list}[].*`)
+})
+
 test.each([
   ['custom_fields.Ann.name', 'custom_fields.*'],
+  ['custom_fields.email', 'custom_fields.*'],
   ['input_fields.Ann Other.page', 'input_fields.*.page'],
   ['input_fields.Ann.Other', 'input_fields.*'],
   ['input_fields.a.b\nc.required', 'input_fields.*.required'],

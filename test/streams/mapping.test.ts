@@ -260,3 +260,21 @@ test.each([
   expect(withoutPositions(path)).toBe(counted)
   expect(withoutPositions(counted)).toBe(counted)
 })
+
+test('custom fields with a name too long for a key are whole in their problems, in the order of their names', () => {
+  const [a, b] = [`a${'x'.repeat(1_500)}`, `b${'é'.repeat(750)}`]
+  const fits = 'é'.repeat(750)
+  const { children, problems } = mapRecord(
+    streamNamed('patients')!,
+    { id: 'p', custom_fields: { [b]: 1, [fits]: 'kept', [a]: 'x' } },
+    [],
+  )
+  expect(children[2]).toEqual([[fits, 'kept']])
+  expect(problems).toEqual(
+    [{ [a]: 'x' }, { [b]: 1 }].map((original) => ({
+      path: 'custom_fields',
+      reason: 'a name too long for a key',
+      original,
+    })),
+  )
+})

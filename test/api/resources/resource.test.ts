@@ -144,6 +144,22 @@ describe('an empty answer, or one without a record, is a success', () => {
     expect(service.received).toHaveLength(12)
   })
 
+  test('an answer to an update that is not the record is no record: the record is fetched', async () => {
+    for (const body of [{ detail: 'ok' }, { id: null, first_name: 'Ann' }, { data: { first_name: 'Ann' } }]) {
+      await using service = await startService((request, response) =>
+        json(response, request.method === 'GET' ? { id: 'p', first_name: 'Bo' } : body),
+      )
+      await using heard = clientOf(service.url)
+      const { record } = await library.changePatient(heard.client, 'p', { first_name: 'Bo' })
+      expect(record).toEqual({ id: 'p', first_name: 'Bo' })
+      expect(service.received.map(({ method }) => method)).toEqual(['PATCH', 'GET'])
+    }
+    await using service = await startService((_, response) => json(response, { data: { uid: 7 } }))
+    await using heard = clientOf(service.url)
+    expect((await library.changePatient(heard.client, 'p', {})).record).toEqual({ uid: 7 })
+    expect(service.received).toHaveLength(1)
+  })
+
   test.each(ANSWERS)('%s to a delete', async (_name, answer) => {
     await using service = await startService((_, response) => void answer(response))
     await using heard = clientOf(service.url)
@@ -163,6 +179,30 @@ describe('an empty answer, or one without a record, is a success', () => {
     expect(error.hint).toContain('Do not repeat the change')
     expect(error.verdict).toBe('gone')
   })
+})
+
+test('an empty list is read under the name of its resource', async () => {
+  const lists: [string, (client: Client) => library.TypedScan<unknown>][] = [
+    ['patients', library.listPatients],
+    ['messages', library.listMessages],
+    ['forms', library.listForms],
+    ['packets', library.listPackets],
+    ['documents', library.listDocuments],
+    ['responses', library.listResponses],
+    ['exports', library.listExports],
+    ['webhooks', library.listWebhookConfigs],
+    ['events', library.listWebhookDeliveries],
+  ]
+  let name = ''
+  await using service = await startService((_, response) => json(response, { [name]: [] }))
+  await using heard = clientOf(service.url)
+  for (const [resource, list] of lists) {
+    name = resource
+    const scan = list(heard.client)
+    for await (const page of scan) expect(page.records).toEqual([])
+    expect(scan.outcome).toMatchObject({ complete: true, records: 0 })
+  }
+  expect(service.received).toHaveLength(lists.length)
 })
 
 describe('a new webhook configuration', () => {

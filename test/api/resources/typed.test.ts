@@ -102,6 +102,260 @@ const SHAPES: Readonly<Record<string, z.ZodObject>> = {
   PatientUpload: library.PatientUpload,
 }
 
+/** Fields by what they are expected to be; `or` stands for several. */
+type Fields = Readonly<Record<string, string>>
+
+const REFERENCE = 'string or number or object'
+const REFERENCES = (...names: string[]): Fields => Object.fromEntries(names.map((name) => [name, REFERENCE]))
+const texts = (...names: string[]): Fields => Object.fromEntries(names.map((name) => [name, 'string']))
+const IDS: Fields = { id: 'string or number', uid: 'string or number' }
+const LISTED = ['matrix_cells', 'matrix_answers', 'matrix', 'files', 'uploads', 'attachments', 'signatures']
+const PARTS: Fields = Object.fromEntries(
+  [...LISTED, 'e_signatures', 'esignatures'].map((name) => [name, 'array']),
+)
+const ADDRESS = ['address', 'address2', 'city', 'state', 'zipcode']
+const STAMPS = ['created_at', 'updated_at']
+
+/** The fields of each shape, and of each part of one; a part is put where it belongs. */
+const FIELDS: readonly (readonly [string, z.ZodObject, (part: object) => object, Fields])[] = [
+  [
+    'a patient',
+    library.Patient,
+    (part) => part,
+    {
+      ...IDS,
+      ...texts('external_id', 'first_name', 'last_name', 'email', 'phone_number', 'date_birth'),
+      ...texts('sex_at_birth', 'provider', ...ADDRESS, ...STAMPS),
+      ...{ emergency_contact: 'object', patient_tags: 'array', custom_fields: 'object' },
+    },
+  ],
+  [
+    'an emergency contact',
+    library.Patient,
+    (part) => ({ emergency_contact: part }),
+    texts('first_name', 'last_name', 'phone_number', 'relationship', ...ADDRESS),
+  ],
+  ['a tag', library.Patient, (part) => ({ patient_tags: [part] }), texts('name', 'color')],
+  [
+    'an upload',
+    library.PatientUpload,
+    (part) => part,
+    {
+      ...IDS,
+      ...texts('status'),
+      ...{ total_rows: 'number', processed_rows: 'number', success_count: 'number', error_count: 'number' },
+      errors: 'array',
+    },
+  ],
+  [
+    'an error of an upload',
+    library.PatientUpload,
+    (part) => ({ errors: [part] }),
+    { row: 'number or string', detail: 'string' },
+  ],
+  [
+    'a message',
+    library.Message,
+    (part) => part,
+    {
+      ...IDS,
+      ...REFERENCES('patient', 'form', 'packet', 'document'),
+      ...{ patient_id: IDS.id!, form_id: IDS.id!, packet_id: IDS.id!, document_id: IDS.id! },
+      ...texts('message_type', 'preferred_delivery_method', 'target_email', 'target_phone_number'),
+      ...texts('target_phone', 'phone_number', 'scheduled_at', 'content', 'sent_at', ...STAMPS),
+      ...{ status: 'string or object', delivery_status: 'string or object', scheduled: 'object' },
+    },
+  ],
+  ['a status', library.Message, (part) => ({ status: part }), texts('status', 'name')],
+  [
+    'the scheduled part of a message',
+    library.Message,
+    (part) => ({ scheduled: part }),
+    { ...IDS, status: 'string or object', scheduled_at: 'string' },
+  ],
+  ['a reference', library.Message, (part) => ({ patient: part }), { ...IDS, name: 'string' }],
+  [
+    'a form',
+    library.Form,
+    (part) => part,
+    { ...IDS, ...texts('name', 'text', ...STAMPS), enabled: 'boolean', questions: 'array' },
+  ],
+  [
+    'a question',
+    library.Form,
+    (part) => ({ questions: [part] }),
+    {
+      ...IDS,
+      ...texts('text', 'help_text', 'link_id'),
+      ...{ question_type: 'string or object', order: IDS.id!, page: IDS.id!, choices: 'array' },
+    },
+  ],
+  [
+    'a type of a question',
+    library.Form,
+    (part) => ({ questions: [{ question_type: part }] }),
+    texts('question_type', 'question_subtype'),
+  ],
+  [
+    'a choice',
+    library.Form,
+    (part) => ({ questions: [{ choices: [part] }] }),
+    { ...IDS, ...texts('text_value', 'text', 'code') },
+  ],
+  [
+    'a packet',
+    library.Packet,
+    (part) => part,
+    { ...IDS, ...texts('name', 'text', ...STAMPS), forms: 'array' },
+  ],
+  ['a form of a packet', library.Packet, (part) => ({ forms: [part] }), { ...IDS, enabled: 'boolean' }],
+  [
+    'a document',
+    library.Document,
+    (part) => part,
+    { ...IDS, ...texts('name', 'text', ...STAMPS), input_fields: 'array or object' },
+  ],
+  [
+    'an input field',
+    library.Document,
+    (part) => ({ input_fields: [part] }),
+    { ...IDS, ...texts('name', 'label', 'field_type'), required: 'boolean', page: IDS.id! },
+  ],
+  [
+    'a response',
+    library.Response,
+    (part) => part,
+    {
+      ...IDS,
+      ...{ form_id: IDS.id!, packet_id: IDS.id!, document_id: IDS.id!, patient_id: IDS.id! },
+      ...REFERENCES('form', 'packet', 'document', 'patient'),
+      ...texts('form_name', 'submitted_at', ...STAMPS),
+      ...{
+        is_submitted: 'boolean',
+        is_skipped: 'boolean',
+        is_archived: 'boolean',
+        answers: 'array or object',
+      },
+      ...PARTS,
+    },
+  ],
+  [
+    'an answer',
+    library.Response,
+    (part) => ({ answers: [part] }),
+    {
+      ...IDS,
+      ...{ question: REFERENCE, question_id: IDS.id!, answer_choices: 'array' },
+      ...{ answer_text: 'string or number or boolean' },
+      ...PARTS,
+    },
+  ],
+  [
+    'a question that was answered',
+    library.Response,
+    (part) => ({ answers: [{ question: part }] }),
+    { ...IDS, text: 'string' },
+  ],
+  [
+    'a choice that was made',
+    library.Response,
+    (part) => ({ answers: [{ answer_choices: [part] }] }),
+    { ...IDS, ...texts('text_value', 'text'), question_choice: REFERENCE },
+  ],
+  [
+    'a choice below a choice',
+    library.Response,
+    (part) => ({ answers: [{ answer_choices: [{ question_choice: part }] }] }),
+    { ...IDS, ...texts('text_value', 'text') },
+  ],
+  ...LISTED.slice(0, 3).map(
+    (name) =>
+      [
+        `a cell of ${name}`,
+        library.Response,
+        (part: object) => ({ [name]: [part] }),
+        { ...IDS, ...REFERENCES('question', 'row', 'column'), answer_text: 'string' },
+      ] as const,
+  ),
+  [
+    'a row of a matrix',
+    library.Response,
+    (part) => ({ matrix: [{ row: part }] }),
+    { ...IDS, text: 'string' },
+  ],
+  ...LISTED.slice(3, 6).map(
+    (name) =>
+      [
+        `a file of ${name}`,
+        library.Response,
+        (part: object) => ({ [name]: [part] }),
+        {
+          ...IDS,
+          ...texts('name', 'content_type', 'url'),
+          ...{ question: REFERENCE, size: 'number or string' },
+        },
+      ] as const,
+  ),
+  ...['signatures', 'e_signatures', 'esignatures'].map(
+    (name) =>
+      [
+        `a signature of ${name}`,
+        library.Response,
+        (part: object) => ({ [name]: [part] }),
+        { ...IDS, ...texts('signed_at', 'signer_name', 'image'), question: REFERENCE },
+      ] as const,
+  ),
+  [
+    'an export',
+    library.Export,
+    (part) => part,
+    { ...IDS, ...texts('name', 'form_name', 'created_at'), form: REFERENCE, form_id: IDS.id! },
+  ],
+  [
+    'a webhook configuration',
+    library.WebhookConfig,
+    (part) => part,
+    {
+      ...IDS,
+      ...texts('target_url', ...STAMPS),
+      ...{ event_types: 'array', sources: 'array', is_active: 'boolean' },
+    },
+  ],
+  [
+    'an event record',
+    library.WebhookDelivery,
+    (part) => part,
+    {
+      ...IDS,
+      ...texts('event_type', 'source', 'status', 'error', 'created_at', 'next_retry_at'),
+      ...{ event_id: IDS.id!, webhook_config: REFERENCE, webhook_config_id: IDS.id! },
+      ...{ response_status_code: 'number', attempts: 'number' },
+    },
+  ],
+]
+
+test.each(FIELDS)('the fields of %s are of their types, null, or left out', (_, shape, place, fields) => {
+  /** Of another type, whatever is expected. */
+  const wrong = (expected: string) => (expected.includes('boolean') ? {} : true)
+  const right: Readonly<Record<string, unknown>> = {
+    ...{ string: 'x', number: 7, boolean: false, array: [], object: {} },
+  }
+  const given = Object.fromEntries(Object.entries(fields).map(([name, expected]) => [name, wrong(expected)]))
+  const read = typed(shape, place(given))!
+  expect(read.record).toEqual(place({}))
+  const found = read.problems.map(({ path, expected }) => [path.split('.').at(-1), expected])
+  expect(Object.fromEntries(found)).toEqual(fields)
+  expect(found).toHaveLength(Object.keys(fields).length)
+  const isId = (name: string) => name === 'id' || name === 'uid'
+  for (const [name, expected] of Object.entries(fields)) {
+    const values = expected.split(' or ').map((each) => right[each])
+    for (const value of isId(name) ? values : [null, ...values]) {
+      const record = place({ [name]: value })
+      expect(typed(shape, record), name).toEqual({ record, problems: [] })
+    }
+  }
+})
+
 describe('whatever was received', () => {
   const CANARY = 'canary-7f3a'
   /** Keys of all shapes, at any depth, so that objects look like records. */
