@@ -111,6 +111,13 @@ test.each<[string, (ids: string[]) => string[]]>([
   expect([...again.requested].sort((a, b) => a - b)).toEqual(whole.requested)
 })
 
+test('a list is read from its beginning, each page once, where only its first page is kept', async () => {
+  const kept = keptOf(await read(listOf(30)), [1])
+  const again = await read(listOf(30), { kept })
+  expect(again).toMatchObject({ resumed: false, error: null })
+  expect(again.requested).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+})
+
 test('a list that is followed link by link is read from its beginning', async () => {
   const kept = keptOf(await read(listOf(30), { by: 'cursor' }), [1, 2, 3, 4])
   const again = await read(listOf(30), { by: 'cursor', kept })

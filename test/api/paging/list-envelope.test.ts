@@ -39,6 +39,19 @@ describe('the next page', () => {
     expect(read(ROWS, `<https://x/y?page=1>; rel="${rel}"`)).toMatchObject({ next: null, endKnown })
   })
 
+  test.each([
+    '<https://x/y?page=2>; rel="next"',
+    '<https://x/y?page=2>; rel=next',
+    '<https://x/y?page=2>;rel="alternate next"',
+    '<https://x/y?page=2>; title="a, b; c"; rel="next"; crossorigin',
+    '<https://x/y?page=2>; crossorigin; rel=next',
+    '<https://x/y?page=1>; rel=prev, <https://x/y?page=2>; rel=next',
+    '<https://x/y?page=1>; rel="prev"; title=x, <https://x/y?page=2>; title="next"; rel="next"',
+    '<https://x/y?page=9>; rel="nextweek", <https://x/y?page=2>; rel="next"',
+  ])('is read from the Link header %s', (link) => {
+    expect(read(ROWS, link)).toMatchObject({ next: 'page=2', endKnown: true })
+  })
+
   test('may have the number zero', () => {
     expect(read({ results: ROWS, next: 0 })).toMatchObject({ next: 'page=0', endKnown: true })
   })
@@ -53,6 +66,8 @@ describe('the next page', () => {
     ['a list', { next: ['?page=2'] }],
     ['an object without a link', { next: { cursor: 'canary' } }],
     ['an object whose link is none', { next: { href: 7 } }],
+    ['an object whose link is empty', { next: { href: '' } }],
+    ['a number below zero', { next: -1 }],
     ['a fraction', { next: 1.5 }],
     ['a link elsewhere that is none', { next: null, _links: { next: { name: 'canary' } } }],
     ['has_more alone', { has_more: true }],
@@ -84,6 +99,7 @@ describe('the next page', () => {
 
 test.each([
   [{ count: 7 }, 7],
+  [{ count: 0 }, 0],
   [{ count: '7' }, 7],
   [{ total: 7 }, 7],
   [{ total: '7' }, 7],

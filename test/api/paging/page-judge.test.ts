@@ -38,6 +38,15 @@ test.each([
   })
 })
 
+test('pages after the next ones are requested while an earlier one is in flight', () => {
+  const judge = begun()
+  judge.arrived(page(5))
+  expect(judge.next()).toEqual({ number: 6, query: 'page=6' })
+  judge.arrived(page(2))
+  judge.arrived(page(4))
+  expect(judge.next()).toEqual({ number: 7, query: 'page=7' })
+})
+
 test('a repeated page delays requests until the list is known to have changed', () => {
   const judge = begun()
   judge.arrived(page(3))
@@ -61,4 +70,106 @@ test('empty pages with full ones between them do not end a scan, however many th
   }
   expect(judge.next()).toBeNull()
   expect(judge.outcome()).toMatchObject({ complete: true, stable: true, records: 3 * 31 })
+})
+
+/** The outcome of a list whose pages arrive one after another, and how many of them were requested. */
+function ending(pages: readonly Partial<PageFacts>[], size?: number) {
+  const judge = new PageJudge('/list', undefined, size)
+  let requested = 0
+  for (const facts of pages) {
+    if (judge.next() === null) break
+    requested += 1
+    judge.arrived(page(requested, facts))
+  }
+  expect(judge.failure).toBeNull()
+  return { requested, isOver: judge.isOver && judge.next() === null, ...judge.outcome() }
+}
+const WHOLE = { isOver: true, complete: true, stable: true }
+const EMPTY = { records: 0, fingerprint: null }
+
+test.each<[string, Partial<PageFacts>[], number | undefined, object]>([
+  [
+    'a full page that says that it is the last is the last',
+    [{ next: null, count: null }, {}],
+    3,
+    { ...WHOLE, requested: 1, records: 3 },
+  ],
+  [
+    'a page that is not full is the last',
+    [{ next: null, count: null, endKnown: false, records: 2 }, {}],
+    3,
+    { ...WHOLE, requested: 1, records: 2 },
+  ],
+  [
+    'after a full page the next one is tried, until one is empty',
+    [
+      { next: null, count: null, endKnown: false },
+      { next: null, count: null, endKnown: false, ...EMPTY },
+    ],
+    3,
+    { ...WHOLE, requested: 2, pages: 1, records: 3 },
+  ],
+  [
+    'none is tried once there are as many records as the list has',
+    [{ next: null, count: 3, endKnown: false }, {}],
+    3,
+    { ...WHOLE, requested: 1, records: 3 },
+  ],
+  [
+    'an empty page in a list that is followed link by link is no page',
+    [
+      { next: 'cursor=2', count: null },
+      { next: 'cursor=3', count: null, ...EMPTY },
+      { next: null, count: null },
+    ],
+    undefined,
+    { ...WHOLE, requested: 3, pages: 2, records: 6 },
+  ],
+  [
+    'an empty first page is one',
+    [{ next: null, count: 0, ...EMPTY }],
+    undefined,
+    { ...WHOLE, requested: 1, pages: 1, records: 0 },
+  ],
+  [
+    'a list with a count whose last page by link is empty has lost records',
+    [
+      { next: 'cursor=2', count: 6 },
+      { next: null, count: 6, ...EMPTY },
+    ],
+    undefined,
+    { isOver: true, complete: false, reason: 'rows_vanished', records: 3 },
+  ],
+  [
+    'one without a count has not',
+    [
+      { next: 'cursor=2', count: null },
+      { next: null, count: null, ...EMPTY },
+    ],
+    undefined,
+    { ...WHOLE, records: 3 },
+  ],
+  [
+    'one whose page may be followed by others has not',
+    [
+      { next: 'cursor=2', count: 3 },
+      { next: null, count: 3, endKnown: false, ...EMPTY },
+    ],
+    undefined,
+    { ...WHOLE, records: 3 },
+  ],
+  [
+    'an empty last page by number has lost records, also if it may be followed by others',
+    [{ count: 6 }, { next: null, count: 6, endKnown: false, ...EMPTY }],
+    undefined,
+    { isOver: true, complete: false, reason: 'rows_vanished', records: 3 },
+  ],
+  [
+    'an empty page after the last by number has not',
+    [{ count: 6 }, { count: 6 }, { next: null, count: 6, endKnown: false, ...EMPTY }],
+    undefined,
+    { ...WHOLE, requested: 3, records: 6 },
+  ],
+])('%s', (_, pages, size, expected) => {
+  expect(ending(pages, size)).toMatchObject(expected)
 })

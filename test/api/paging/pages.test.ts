@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import type { PagesOptions, Scan } from '../../../src/api/paging/pages.ts'
+import type { Answer, RequestOptions } from '../../../src/api/http/answer.ts'
+import { type Page, type PagesOptions, type Scan, scanPages } from '../../../src/api/paging/pages.ts'
+import { parseText } from '../../../src/core/json.ts'
 import {
   clientOf,
   errorOf,
@@ -384,5 +386,189 @@ describe('a bare array is the whole list', () => {
       { pageSize: 4 },
     )
     expect(taken.outcome).toMatchObject({ ...WHOLE, records: 4 })
+  })
+})
+
+/** A scan of a list in memory: its pages, and the options of each request. */
+async function read(
+  bodies: readonly unknown[],
+  options: Partial<PagesOptions> = {},
+  teamPageSize?: number,
+): Promise<{ pages: Page[]; calls: RequestOptions[]; outcome: Scan['outcome'] }> {
+  const calls: RequestOptions[] = []
+  const getter = {
+    concurrency: 1,
+    pageSize: teamPageSize,
+    async get(_path: string, call: RequestOptions = {}): Promise<Answer> {
+      calls.push(call)
+      const times = { startedAt: 1, receivedAt: 2, serviceDate: 3 }
+      const body = bodies[calls.length - 1]
+      return { status: 200, headers: {}, body, invalidUtf8: true, bytes: 0, ...times }
+    },
+  }
+  const scan = scanPages(getter, '/list', { resource: 'list', ...options })
+  const pages: Page[] = []
+  for await (const page of scan) pages.push(page)
+  return { pages, calls, outcome: scan.outcome }
+}
+
+describe('a page', () => {
+  const linked = (results: readonly unknown[], next: string | null, count?: number) => ({
+    results,
+    next,
+    count,
+  })
+
+  test('has its place, its records, and the times of its answer', async () => {
+    const { pages } = await read([linked([{ id: 1 }], '?cursor=2', 2), linked([{ id: 2 }], null, 2)])
+    const shared = { count: 2, startedAt: 1, receivedAt: 2, serviceDate: 3, invalidUtf8: true }
+    expect(pages).toMatchObject([
+      { ...shared, number: 1, records: [{ id: 1 }], last: false, facts: { number: 1, next: 'cursor=2' } },
+      { ...shared, number: 2, records: [{ id: 2 }], last: true, facts: { number: 2, next: null } },
+    ])
+  })
+
+  test('without records is one only if it is the first', async () => {
+    const first = await read([linked([], '?cursor=2'), linked([{ id: 2 }], null)])
+    expect(first.pages.map(({ number }) => number)).toEqual([1, 2])
+    const second = await read([
+      linked([{ id: 1 }], '?cursor=2'),
+      linked([], '?cursor=3'),
+      linked([{ id: 3 }], null),
+    ])
+    expect(second.pages.map(({ number }) => number)).toEqual([1, 3])
+  })
+
+  test('that does not satisfy the filter ends the scan', async () => {
+    const bodies = [linked([{ id: 1 }, { id: 2 }], '?cursor=2'), linked([{ id: 3 }], null)]
+    const { pages, outcome } = await read(bodies, { fits: (record) => (record as { id: number }).id !== 2 })
+    expect(pages.map(({ facts }) => facts.fits)).toEqual([false])
+    expect(outcome).toMatchObject({ complete: false, reason: 'filter_ignored', records: 2 })
+    expect((await read(bodies)).pages.map(({ facts }) => facts.fits)).toEqual([true, true])
+  })
+
+  /** Whether the records are the same page twice. */
+  async function isSame(one: unknown, other: unknown, idsRepeat?: boolean): Promise<boolean> {
+    const marks: (string | null)[] = []
+    for (const records of [one, other]) {
+      const { pages } = await read([{ results: records }], idsRepeat === undefined ? {} : { idsRepeat })
+      marks.push(pages[0]!.facts.fingerprint)
+    }
+    expect(marks.every((mark) => /^[\w+/]{22}$/.test(mark ?? ''))).toBe(true)
+    return marks[0] === marks[1]
+  }
+
+  test.each<[string, unknown, unknown, boolean]>([
+    [
+      'the same ids in the same order',
+      [{ id: 'a', at: 1 }, { uid: 'b' }],
+      [{ id: 'a', at: 2 }, { uid: 'b' }],
+      true,
+    ],
+    ['the same ids in another order', [{ id: 'a' }, { id: 'b' }], [{ id: 'b' }, { id: 'a' }], false],
+    ['another id', [{ id: 'a' }], [{ id: 'b' }], false],
+    ['another id where both have a uid', [{ id: 'a', uid: 'u' }], [{ id: 'b', uid: 'u' }], false],
+    ['another uid', [{ uid: 'a', at: 1 }], [{ uid: 'b', at: 1 }], false],
+    ['an id under either name', [{ id: 'a' }], [{ uid: 'a' }], true],
+    ['a number and its text', [{ id: 7 }], [{ id: '7' }], true],
+    [
+      'numbers beyond those of JavaScript',
+      parseText('[{"id":9007199254740993}]'),
+      parseText('[{"id":9007199254740992}]'),
+      false,
+    ],
+    [
+      'the same of these',
+      parseText('[{"id":9007199254740993,"at":1}]'),
+      parseText('[{"id":9007199254740993,"at":2}]'),
+      true,
+    ],
+    ['records without an id', [{ at: 1 }], [{ at: 2 }], false],
+    ['a null for an id', [{ id: null, at: 1 }], [{ id: null, at: 2 }], false],
+    ['an object for an id', [{ id: { of: 1 }, at: 1 }], [{ id: { of: 1 }, at: 2 }], false],
+    ['what is no record', ['a', 1], ['a', 2], false],
+    ['two records for one', [{ id: 'a' }, { id: 'b' }], [{ id: 'a","sb' }], false],
+  ])('with %s is known again, or not', async (_, one, other, expected) => {
+    expect(await isSame(one, other)).toBe(expected)
+    expect(await isSame(one, one)).toBe(true)
+  })
+
+  test('of a log, where ids repeat, is compared by all of its content', async () => {
+    expect(await isSame([{ id: 'a', at: 1 }], [{ id: 'a', at: 2 }], true)).toBe(false)
+    expect(await isSame([{ id: 'a', at: 1 }], [{ id: 'a', at: 1 }], true)).toBe(true)
+    expect(await isSame([{ id: 'a', at: 1 }], [{ id: 'a', at: 2 }], false)).toBe(true)
+  })
+})
+
+describe('a request for a page', () => {
+  const results = [{ id: 1 }]
+
+  test.each<[string, Partial<PagesOptions>, number | undefined, string]>([
+    ['the size of the team', {}, 9, 'page_size=9'],
+    ['its own size', { pageSize: 4 }, 9, 'page_size=4'],
+    [
+      'its own size and a query',
+      { pageSize: 4, query: { patient: 'p' } },
+      undefined,
+      'patient=p&page_size=4',
+    ],
+    ['no size', { pageSize: null }, 9, ''],
+    ['no size, and a query', { query: { patient: 'p' } }, undefined, 'patient=p'],
+  ])('has %s', async (_, options, teamPageSize, query) => {
+    const { calls, outcome } = await read([{ results, next: null }], options, teamPageSize)
+    expect(calls.map((call) => call.query)).toEqual([query])
+    expect(outcome).toMatchObject(WHOLE)
+  })
+
+  test('is for JSON, or for entries where the scan reads them', async () => {
+    expect((await read([{ results, next: null }])).calls[0]).toMatchObject({ as: 'json' })
+    const seen: unknown[] = []
+    const { pages, calls } = await read([{ results, next: null, count: 1 }], {
+      async read(page, entries) {
+        seen.push([page, entries])
+        return [{ id: 'read' }]
+      },
+    })
+    expect(calls[0]).toMatchObject({ as: 'entries' })
+    expect(seen).toEqual([[1, results]])
+    expect(pages).toMatchObject([{ records: [{ id: 'read' }], count: 1, last: true }])
+  })
+
+  test('is sent again, for JSON, if an entry cannot be read as such; other errors end the scan', async () => {
+    const body = { results, next: null }
+    const failing = (error: Error) => ({ read: () => Promise.reject(error) })
+    const { pages, calls } = await read([body, body], failing(new SyntaxError('no JSON')))
+    expect(calls.map((call) => call.as)).toEqual(['entries', 'json'])
+    expect(pages).toMatchObject([{ number: 1, records: results }])
+    await expect(read([body, body], failing(new TypeError('defect')))).rejects.toThrow('defect')
+  })
+
+  test('has the parameters of the path and the meter of the scan, and is ended with it', async () => {
+    const meter = {} as NonNullable<PagesOptions['meter']>
+    const { calls } = await read([{ results, next: null }], { params: { id: 'x' }, meter })
+    expect(calls[0]).toMatchObject({ params: { id: 'x' } })
+    expect(calls[0]!.meter).toBe(meter)
+    expect(calls[0]!.signal?.aborted).toBe(true)
+  })
+
+  test('ends at once, with the reason, when the scan is aborted', async () => {
+    const abort = new AbortController()
+    let isAsked = false
+    const getter = {
+      concurrency: 1,
+      pageSize: undefined,
+      get: (_: string, call: RequestOptions = {}) =>
+        new Promise<Answer>((_resolve, reject) => {
+          isAsked = true
+          call.signal!.addEventListener('abort', () => reject(call.signal!.reason), { once: true })
+          abort.abort(new Error('stopped by hand'))
+        }),
+    }
+    const options = { resource: 'list', signal: abort.signal }
+    await expect(scanPages(getter, '/list', options).next()).rejects.toThrow('stopped by hand')
+    expect(isAsked).toBe(true)
+    isAsked = false
+    await expect(scanPages(getter, '/list', options).next()).rejects.toThrow('stopped by hand')
+    expect(isAsked).toBe(false)
   })
 })
