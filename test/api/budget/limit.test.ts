@@ -91,6 +91,19 @@ describe('a limit of another kind is lived with', () => {
   })
 })
 
+test('requests that are refused together count as one refusal: the service may ask to try again at once', () => {
+  const pauses = [true, false].map((isTogether) => {
+    const limit = new Limit(4)
+    const sent = [0, 1, 2].map((at) => (isTogether ? limit.sent(at) : null))
+    for (const [at, ticket] of sent.entries())
+      limit.rejected(ticket ?? limit.sent(10_000 * at + 5), 10_000 * (at + 1), 0)
+    return limit.pausedUntil
+  })
+  // The third time in a row, it is not believed.
+  expect(pauses[0]).toBe(30_000)
+  expect(pauses[1]).toBeGreaterThanOrEqual(1_030_000)
+})
+
 describe('a configured limit', () => {
   /** Requests `count` apart arrive at least `seconds` apart. */
   function expectKept(run: Run, count: number, seconds: number): void {

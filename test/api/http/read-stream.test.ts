@@ -2,9 +2,11 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
+import { Readable } from 'node:stream'
 import { setTimeout as later } from 'node:timers/promises'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
+import { unpackedStream } from '../../../src/api/http/read-stream.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import { type Client, type Streamed, streamExport } from '../../../src/index.ts'
 import { CLOCK_APART_MS, clientOf, errorOf, type Handler, json, startService } from '../support/service.ts'
@@ -333,3 +335,24 @@ describe('while it is read it is one of the requests in flight', () => {
     expect((await next).message).toBe('the client is closed')
   })
 })
+
+test.each<[string, Record<string, string>]>([
+  ['read to its end', {}],
+  ['packed and read to its end', { 'content-encoding': 'gzip' }],
+  ['destroyed', {}],
+  ['packed in a way unknown to us', { 'content-encoding': 'zstd' }],
+])(
+  'a body that is %s stops listening to the signals of its call, once, and frees its connection',
+  async (how, headers) => {
+    const packed = Readable.from([how.startsWith('packed and') ? gzipSync('a,b\n') : Buffer.from('a,b\n')])
+    const counts = { released: 0, closed: 0 }
+    const release = () => void (counts.released += 1)
+    const end = { maxBytes: 100, failed: () => new Error('failed'), closed: () => void (counts.closed += 1) }
+    const begin = () => unpackedStream({ status: 200, headers, packed, release }, end)
+    if (how.includes('unknown')) expect(begin).toThrow()
+    else if (how === 'destroyed') begin().destroy()
+    else expect(Buffer.concat(await begin().toArray()).toString()).toBe('a,b\n')
+    await until(() => packed.destroyed && counts.released > 0)
+    expect(counts).toEqual({ released: 1, closed: how.includes('unknown') ? 0 : 1 })
+  },
+)
