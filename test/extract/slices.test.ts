@@ -145,6 +145,16 @@ describe('a slice', () => {
     expect(await stored()).toEqual([])
   })
 
+  test('that ends just as the worker stops is settled, and says nothing about the others of its team', async () => {
+    const { execute } = ends(report())
+    const stopped = workOf(async (part) => {
+      stop.abort('the worker stops')
+      return await execute(part)
+    })
+    await executeSlice(execution(), await claim(), source, stopped)
+    expect(await slices()).toEqual([['one patients done', 'succeeded', null, 7], ...PENDING])
+  })
+
   test('of a canceled run is canceled with what was loaded, and so are those that no worker has', async () => {
     const claimed = await claim()
     stop.abort(new Canceled('canceled by ann'))

@@ -116,6 +116,25 @@ test('what another version of the program stored in another format is not read, 
   expect(await learnedAt()).toEqual([{ dated: true, version: 4 }])
 })
 
+test('a change that others overtake again and again is given up, and changes nothing', async () => {
+  const budget = budgetOf(9)
+  await write(budget)
+  await ask(
+    warehouse.url,
+    `create function overtaken() returns trigger language plpgsql as 'begin return null; end';
+     create trigger overtaken before update on intake_ops.budgets for each row when (old.team_id = 9)
+       execute function overtaken()`,
+  )
+  let times = 0
+  const change = () => {
+    times += 1
+    return { division: { ...NOTHING, writes: 7 }, notify: false }
+  }
+  await expect(budget.update(change)).rejects.toThrow('changes all the time')
+  await ask(warehouse.url, 'drop function overtaken cascade')
+  expect([times, (await write(budget)).writes]).toEqual([20, 1])
+})
+
 test('one that is closed is woken no more, and the others of its process are', async () => {
   const budgets = openBudgets(warehouse.url)
   opened.push(budgets)

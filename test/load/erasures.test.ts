@@ -268,10 +268,12 @@ describe('an erasure in files', () => {
     ],
     ['a JSON string', asJson(CSV), true],
     ['a JSON string with a lone surrogate', asJson(`${CSV}\ud83d`), true],
+    ['a JSON string with characters that it must escape', asJson(`${CSV}\0\t\u001f`), true],
   ])(
     'the kept part of a file (%s) gives the rows of the whole file without the erased ones',
     async (_, bytes, isJson) => {
       const kept = await piecesOf(bytes, isJson, 'p-2')
+      if (isJson) expect(typeof JSON.parse(kept.toString())).toBe('string')
       expect(kept.includes('p-2') || kept.includes('Bo')).toBe(false)
       // The header is no row, whatever the id of a patient is.
       expect(linesIn(await piecesOf(bytes, isJson, 'Client ID'), isJson, null)).toEqual(

@@ -1,4 +1,5 @@
 /** Planned runs whose process is gone: who may take a stream from them, and when they end. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { IntakeError } from '../../src/core/errors.ts'
@@ -188,6 +189,29 @@ describe('a run that its process leaves', () => {
     // Its lock is free again.
     expect(await tryLock(process, 'run', left)).toBe(true)
   })
+})
+
+test('a stream whose worker is just committing a batch is free for another run after that', async () => {
+  const other = await plan(['south packets'])
+  const run = await plan(['north forms'])
+  const { session: own, claim } = await work('aaaaaaa1')
+  const claimed = (await claim(2)).find(({ runId }) => runId === run)
+  if (claimed?.kind !== 'stream') throw new Error('no stream was claimed')
+  await own.client.query('begin')
+  await assertOwned(own.db, claimed.taken)
+  let isFree = false
+  const freeing = freeAbandoned(session, { runId: run, teamId: north, stream: 'forms' }, true).then(
+    (free) => {
+      isFree = free
+    },
+  )
+  await sleep(250)
+  expect(isFree).toBe(false)
+  await own.client.query('commit')
+  await freeing
+  expect(isFree).toBe(true)
+  expect(await states(run)).toEqual(['north forms canceled another run reads it', 'end pending'])
+  expect(await states(other)).toEqual(['south packets claimed', 'end pending'])
 })
 
 test('a worker is woken when a run is planned, and when a slice is free again', async () => {

@@ -1,6 +1,7 @@
 /** The history of runs: a run marked as running is running, whoever looks and starts at the same time. */
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { beginRun, finishRun, recordStream, type StreamReport } from '../../src/load/runs.ts'
+import { IntakeError } from '../../src/core/errors.ts'
+import { beginRun, finishRun, recordStream, type StreamReport, withinRun } from '../../src/load/runs.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { tryLock } from '../../src/warehouse/locks.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
@@ -153,6 +154,34 @@ test('a run that ends records how, why and when on the clock of the warehouse, a
   const again = await beginRun(one, 'verify', {})
   await finishRun(one.db, again, 'succeeded', null)
   expect((await rows(one))[2]).toMatchObject({ status: 'succeeded', error: null })
+})
+
+test('a run that throws stores why, as a failure unless it was stopped or canceled; one that stores nothing only throws', async () => {
+  const failure = new IntakeError('no disk', { code: 'internal', verdict: 'stop', hint: 'make room' })
+  const within = async (what: 'fails' | 'is stopped' | 'is canceled' | 'is dry') => {
+    await using session = await open()
+    const runId = what === 'is dry' ? null : await beginRun(session, 'verify', {})
+    const stop = new AbortController()
+    const running = { url: database.url, runId, session, signal: stop.signal }
+    const run = withinRun(running, async (signal) => {
+      if (what === 'is stopped') stop.abort(new Error('SIGTERM'))
+      if (what === 'is canceled') {
+        await rowsOf(session, `update intake_ops.runs set canceled_by = 'ann' where run_id = $1`, [runId])
+        await rowsOf(session, `select pg_notify('intake_canceled_runs', $1)`, [runId])
+        await expect.poll(() => signal.aborted).toBe(true)
+      }
+      throw failure
+    })
+    await expect(run).rejects.toBe(failure)
+  }
+  for (const what of ['fails', 'is stopped', 'is canceled', 'is dry'] as const) await within(what)
+  await using session = await open()
+  const error = 'no disk — make room'
+  expect(await rows(session)).toMatchObject([
+    { status: 'failed', error, finished_at: expect.any(Date) },
+    { status: 'interrupted', error },
+    { status: 'interrupted', error },
+  ])
 })
 
 test('the figures of a run are stored by run, team and stream, each in its own column', async () => {

@@ -104,6 +104,17 @@ test('requests that are refused together count as one refusal: the service may a
   expect(pauses[1]).toBeGreaterThanOrEqual(1_030_000)
 })
 
+test('a refusal of a request that was sent before the limit was learned says nothing about it, but its pause is kept', () => {
+  const limit = new Limit(4)
+  const [first, late] = [limit.sent(0), limit.sent(1)]
+  limit.rejected(first, 10_000, 1_000_000)
+  limit.resume(1_010_000)
+  const learned = limit.known
+  expect(learned).not.toBeNull()
+  limit.rejected(late, 1_100_000, 2_000_000)
+  expect([limit.known, limit.episode, limit.pausedUntil]).toEqual([learned, null, 3_100_000])
+})
+
 describe('a configured limit', () => {
   /** Requests `count` apart arrive at least `seconds` apart. */
   function expectKept(run: Run, count: number, seconds: number): void {

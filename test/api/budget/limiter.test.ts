@@ -149,6 +149,19 @@ describe('a call that is throttled', () => {
     expect(again.throttled(60_000)).toBe(false)
   })
 
+  test('waits no longer than its patience, also where the pause that nobody asked for is longer', async () => {
+    const { clock, limiter } = open(10_000)
+    for (let times = 0; times < 4; times++) {
+      const permit = await limiter.acquire([], { since: clock.now(), again: false })
+      permit.throttled(null)
+    }
+    // The next pause is one of five seconds, and the one after it of twenty.
+    ;(await limiter.acquire([], { since: clock.now(), again: false })).throttled(null)
+    const since = clock.now()
+    await expect(limiter.acquire([], { since, again: false })).rejects.toBe(GAVE_UP)
+    expect((clock.now() - since) / 1_000_000).toBeCloseTo(10, 0)
+  })
+
   test('by "at once" repeatedly is not resent without a pause', async () => {
     const { clock, limiter } = open()
     const mine = { since: clock.now(), again: true }

@@ -346,8 +346,13 @@ test.each<[string, Record<string, string>]>([
   async (how, headers) => {
     const packed = Readable.from([how.startsWith('packed and') ? gzipSync('a,b\n') : Buffer.from('a,b\n')])
     const counts = { released: 0, closed: 0 }
-    const release = () => void (counts.released += 1)
-    const end = { maxBytes: 100, failed: () => new Error('failed'), closed: () => void (counts.closed += 1) }
+    const release = () => {
+      counts.released += 1
+    }
+    const closed = () => {
+      counts.closed += 1
+    }
+    const end = { maxBytes: 100, failed: () => new Error('failed'), closed }
     const begin = () => unpackedStream({ status: 200, headers, packed, release }, end)
     if (how.includes('unknown')) expect(begin).toThrow()
     else if (how === 'destroyed') begin().destroy()

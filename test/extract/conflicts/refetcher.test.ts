@@ -1,5 +1,6 @@
 /** Conflicting records are fetched by id, under the rules of the service, and the answer decides. */
 import type http from 'node:http'
+import pino from 'pino'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { instantOf } from '../../../src/core/time.ts'
@@ -111,6 +112,51 @@ test('records have times of the service, whose clock is measured again ten minut
   await ask('p3')
   await expect.poll(() => ahead('p3')).toBe(14_400)
   expect(refetcher.trouble()).toBeNull()
+})
+
+describe('a warehouse that fails', () => {
+  const partial = async () => {
+    service.records.patients = [patient('p1', { last_name: 'whole' })]
+    await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
+    await scene.drain()
+    await hurry()
+  }
+
+  test('is the trouble until it answers again', async () => {
+    await scene.rows('alter table intake_ops.refetches rename to away')
+    await using refetcher = open()
+    await expect.poll(() => refetcher.trouble()).toContain('the tables of the warehouse')
+    await scene.rows('alter table intake_ops.away rename to refetches')
+    await partial()
+    await expect.poll(storedPatients).toEqual([{ id: 'p1', last_name: 'whole', gone: false }])
+    expect(refetcher.trouble()).toBeNull()
+  })
+
+  test('in a round is reported, and tried again a second later', async () => {
+    await partial()
+    await scene.rows(
+      `create function refuse() returns trigger language plpgsql as $$
+       begin raise exception 'no' using errcode = '53100'; end $$`,
+    )
+    await scene.rows(
+      'create trigger refuse before update on intake_ops.refetches for each row execute function refuse()',
+    )
+    const logged: string[] = []
+    const logger = pino({ base: null }, { write: (line: string) => void logged.push(line) })
+    let present = systemClock.now()
+    const clock = { ...hasty, now: () => present }
+    await using refetcher = open({ clock, logger })
+    await expect.poll(() => refetcher.trouble()).toContain('the disk of the warehouse is full')
+    // Within the second, nothing is tried.
+    for (let looks = 0; looks < 5; looks++) await systemClock.sleep(20)
+    expect(logged).toHaveLength(1)
+    expect(logged[0]).toContain('records cannot be fetched: the disk of the warehouse is full')
+    await scene.rows('drop function refuse cascade')
+    present += 1_100_000
+    refetcher.wake()
+    await expect.poll(storedPatients).toEqual([{ id: 'p1', last_name: 'whole', gone: false }])
+    await expect.poll(() => refetcher.trouble()).toBeNull()
+  })
 })
 
 test('an event with only an id is completed from the service', async () => {

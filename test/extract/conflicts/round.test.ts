@@ -247,6 +247,24 @@ test('a round that ends early makes every unsettled row due again at once', asyn
   ])
 })
 
+test('a round whose warehouse is away fails with the first error, and its rows are due when their lease ends', async () => {
+  rig.service.records.patients = [person('p')]
+  await ask(['p'])
+  const broken = new Error('the warehouse is away')
+  let calls = 0
+  const loaders = {
+    ...rig.loaders,
+    run: ((work) => {
+      calls += 1
+      return calls > 1 ? Promise.reject(calls === 2 ? broken : new Error('still')) : rig.loaders.run(work)
+    }) as typeof rig.loaders.run,
+  }
+  await expect(
+    refetchRound({ teamId: rig.teamId, loaders, clock: systemClock }, asked, ['patients']),
+  ).rejects.toBe(broken)
+  expect(await left()).toMatchObject([{ id: 'p', attempts: 0, failures: 0 }])
+})
+
 test('a round keeps its claims while the service is slow', async () => {
   rig.service.records.patients = [person('p')]
   await ask(['p'])

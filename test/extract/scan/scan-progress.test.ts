@@ -313,6 +313,21 @@ describe('a page is read again', () => {
     ])
   })
 
+  test('with every other, where ten thousand records became dead letters', async () => {
+    rig.service.records.patients = people(200)
+    await rig.rows(
+      `insert into intake_ops.dead_letters (team_id, stream, record_id, fingerprint, origin, reason, last_run_id, seen)
+       select $1, 'patients', 'x' || nth, 'f' || nth, 'run:1 page:1', 'r', $2, 1 from generate_series(1, 10000) as nth`,
+      [rig.teamId, run + 1],
+    )
+    await beginScan(4)
+    expect(await keptPages()).toEqual([])
+    await rig.rows(`delete from intake_ops.dead_letters where record_id = 'x1'`)
+    await rig.rows('update intake_ops.dead_letters set last_run_id = $1', [run + 1])
+    await beginScan(4)
+    expect(await keptPages()).not.toEqual([])
+  })
+
   test('of an erased patient, whose id is not kept', async () => {
     const erasures = await hashesOf(rig.session.db, rig.teamId)
     await noteErased(rig.session.db, erasures, 'p025', [{ stream: 'patients', id: 'p025' }])
