@@ -77,7 +77,9 @@ export async function tablesToRewrite(
   }).flatMap(({ table, children }) => [table, ...children.map((child) => child.table)])
   const { rows } = await sql<{ name: string; bytes: number; own: boolean }>`
     select format('%I.%I', nspname, relname) as name,
-      (select sum(pg_total_relation_size(relid)) from pg_partition_tree(relation.oid))::float8 as bytes,
+      -- The tree of a table without partitions is empty.
+      coalesce((select sum(pg_total_relation_size(relid)) from pg_partition_tree(relation.oid)),
+        pg_total_relation_size(relation.oid))::float8 as bytes,
       pg_has_role(relowner, 'usage')
         or (select pg_has_role(datdba, 'usage') from pg_database where datname = current_database()) as own
     from pg_class relation join pg_namespace schema on schema.oid = relnamespace

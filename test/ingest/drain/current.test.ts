@@ -75,6 +75,13 @@ it('an earlier event that was postponed since counts, however many later ones it
   expect(await passed(rows.slice(1, 2))).toEqual([key('b')])
 })
 
+it('an earlier event that is stored under a later day counts, though only the last of the batch is later than it', async () => {
+  await scene.rows(`select intake_raw.add_inbox_day('2026-01-02', 0)`)
+  const [first, earlier, last] = await stored(Array<string>(80).fill('b'))
+  await scene.rows(`update intake_raw.inbox set received_on = '2026-01-02' where seq = $1`, [earlier!.seq])
+  expect(await passed([first!, last!])).toEqual([key('b')])
+})
+
 it('an earlier event of another day counts', async () => {
   await scene.rows(`select intake_raw.add_inbox_day('2025-12-30', 0)`)
   const [first, ...rest] = await stored(['a', 'b', 'a'])

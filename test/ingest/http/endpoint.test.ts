@@ -1,7 +1,10 @@
 /** The endpoint follows its contract: stored and rejected requests, and the answer to each. */
 import { createHash } from 'node:crypto'
+import { networkInterfaces } from 'node:os'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { SIGNATURE_HEADER, sign } from '../../../src/core/signature.ts'
+import { openEndpoint } from '../../../src/ingest/http/endpoint.ts'
+import { LIMITS } from '../../../src/ingest/http/in-flight.ts'
 import { eventOf, inboxOf, known, openScene, post, query, type Scene, SECRET } from '../support/ingest.ts'
 
 describe('a signed event', () => {
@@ -271,3 +274,26 @@ it('no log line contains anything of a request', async () => {
   expect(scene.recorded.logged.join('')).toContain('refused')
   expect(scene.recorded.logged.join('')).not.toMatch(/canary|p-1|secret of/)
 })
+
+it.each([
+  ['127.0.0.1', '127.0.0.1'],
+  ['0.0.0.0', '127.0.0.1'],
+  ['::1', '[::1]'],
+])(
+  'an endpoint that listens on %s has an address that other processes of the machine can use',
+  async (host, shown) => {
+    const all = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
+    // A machine may be without IPv6.
+    if (host === '::1' && !all.some(({ address }) => address === host)) return
+    const nothing = () => {}
+    const handlers = { teams: [], receive: nothing, elsewhere: nothing, malformed: nothing }
+    const endpoint = openEndpoint(LIMITS, { add: nothing }, handlers)
+    const url = await endpoint.listen(host, 0)
+    try {
+      expect(new URL(url).hostname).toBe(shown)
+      expect((await fetch(`${url}/elsewhere`)).status).toBe(404)
+    } finally {
+      await endpoint.close()
+    }
+  },
+)

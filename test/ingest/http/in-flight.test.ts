@@ -1,6 +1,12 @@
 /** Limits on concurrent requests: in total, for large bodies, per team, and for bodies that nobody signed. */
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { type InFlight, openInFlight, type Reservation } from '../../../src/ingest/http/in-flight.ts'
+import {
+  LIMITS as DEFAULTS,
+  type InFlight,
+  openInFlight,
+  type Reservation,
+} from '../../../src/ingest/http/in-flight.ts'
 
 const LIMITS = { eventsInFlight: 8, bytesInFlight: 800_000, connections: 100, staleMs: 1_000 }
 
@@ -149,4 +155,24 @@ test('an event that waits for us reserves its body and what the request costs', 
   expect(inFlight.enter(1, 'a').hold(300_000)).toBe(false)
   waiting.release()
   expect([inFlight.events, inFlight.bytes]).toEqual([1, 0])
+})
+
+test('the limits are those of the documents, and end every answer within two seconds', () => {
+  const text = readFileSync(new URL('../../../docs/security.md', import.meta.url), 'utf8').replace(
+    /\s+/g,
+    ' ',
+  )
+  expect(text).toContain('Such a body must arrive at 16 KiB/s after three seconds')
+  expect(text).toContain('one that has been arriving for a second makes room for others')
+  expect([DEFAULTS.bytesPerSecond, DEFAULTS.graceMs, DEFAULTS.staleMs]).toEqual([16_384, 3_000, 1_000])
+  expect(DEFAULTS.storeMs).toBeLessThan(2_000)
+  expect(DEFAULTS.statementMs).toBeLessThan(DEFAULTS.storeMs)
+  expect(DEFAULTS.statementMs).toBeGreaterThan(1_000)
+  // Balancers keep theirs for sixty seconds.
+  expect(DEFAULTS.idleMs).toBeGreaterThan(60_000)
+  expect(DEFAULTS.idleMs).toBeLessThan(120_000)
+  expect([DEFAULTS.headersMs, DEFAULTS.requestMs, DEFAULTS.checkMs]).toEqual([5_000, 30_000, 1_000])
+  // Several bodies of the largest size fit, also of strangers.
+  expect(DEFAULTS.bytesInFlight * 0.75 * 0.45).toBeGreaterThan(4 * DEFAULTS.body)
+  expect(DEFAULTS.connectionsOfPeer * 4).toBeLessThanOrEqual(DEFAULTS.connections)
 })

@@ -73,6 +73,33 @@ test('only dead letters that wait, and drift, of events without a stream count f
   ])
 })
 
+test('of a stream, dead letters that wait, unknown fields and pending events are counted, each of its team', async () => {
+  await using warehouse = await openWarehouse()
+  await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+  await session.client.query(`
+    insert into intake.teams (name) values ('north'), ('south');
+    insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason, status)
+    select team, stream, gen_random_uuid()::text, 'page', 'no', status
+    from (values (1, 'forms', 'waiting'), (1, 'forms', 'waiting'), (1, 'forms', 'resolved'), (1, 'packets', 'waiting'),
+      (2, 'forms', 'waiting')) as dead (team, stream, status);
+    insert into intake_ops.drift (team_id, stream, path, type)
+    values (1, 'forms', 'a', 'string'), (2, 'forms', 'a', 'string'), (2, 'forms', 'b', 'string'), (1, 'packets', 'a', 'string');
+    insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, body, status)
+    select team, gen_random_uuid()::text, '', current_date, now(), source, '', status
+    from (values (1, 'form', 'pending'), (1, 'form', 'pending'), (1, 'form', 'pending'), (1, 'form', 'done'),
+      (2, 'packet', 'pending')) as event (team, source, status)`)
+  const { streams } = await readStatus(warehouse.url, 30)
+  const of = (team: string, stream: string) => {
+    const { dead_letters, drift, inbox } = streams.find(
+      (each) => each.team === team && each.stream === stream,
+    )!
+    return [dead_letters, drift, inbox]
+  }
+  expect(of('north', 'forms')).toEqual([2, 1, 3])
+  expect(of('south', 'forms')).toEqual([1, 2, 0])
+  expect(of('south', 'packets')).toEqual([0, 0, 1])
+})
+
 test('the last success of a stream is that of the newest run that has ended and succeeded there', async () => {
   await using warehouse = await openWarehouse()
   await using session = await openSession({ url: warehouse.url, purpose: 'test' })
