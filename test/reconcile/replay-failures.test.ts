@@ -94,6 +94,21 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
   })
   expect(await cells()).toEqual(loaded)
 
+  // A warehouse that cannot write is no fault of the bytes.
+  await rows(`insert into intake.export_rows (team_id, export_id, row_number) values (1, 'e1', 99)`)
+  await rows(
+    `update intake_raw.export_chunks set body = convert_to('${head}\np,A,B,a@b.example,,,False,No', 'UTF8') where is_loaded`,
+  )
+  await rows('create trigger fail before insert on intake.export_cells for each row execute function fail()')
+  const full = await run('replay', '--streams', 'exports', '--json')
+  expect([full.code, JSON.parse(full.stdout).streams.exports]).toMatchObject([
+    1,
+    { rewritten: 0, refused: 0, note: expect.stringContaining('the disk of the warehouse is full') },
+  ])
+  await rows('drop trigger fail on intake.export_cells')
+  await rows(`delete from intake.export_rows where row_number = 99`)
+  await rows(`update intake_raw.export_chunks set body = '"without end' where is_loaded`)
+
   // Rows of a file that is not there, in one of its tables or another, are removed.
   await rows(`
     insert into intake.export_columns (team_id, export_id, position, title) values (1, 'of columns', 7, 'x');

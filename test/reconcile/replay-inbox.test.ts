@@ -70,12 +70,25 @@ it('events drained twice change nothing, and no event is waited for that is not 
   await scene.rows(`insert into intake.teams (name) values ('other')`)
   await scene.store([patientEvent('later', 1)])
   await scene.rows(`update intake_raw.inbox set due_at = '2100-01-01'`)
-  await scene.store([patientEvent('theirs', 1)], { teamId: scene.teamId + 1 })
-  await scene.store([patientEvent('a', 2), patientEvent('b', 3), patientEvent('a', 4, { city: 'Later' })])
+  const other = { teamId: scene.teamId + 1 }
+  // Both teams have received this one.
+  const same = patientEvent('same', 1)
+  await scene.store([same], other)
+  await scene.drain({ teams: [{ name: 'other', ...other }] })
+  await scene.store([patientEvent('theirs', 1)], other)
+  await scene.store([
+    same,
+    patientEvent('a', 2),
+    patientEvent('b', 3),
+    patientEvent('a', 4, { city: 'Later' }),
+  ])
   await scene.drain()
   const before = await wholeWarehouse(scene.url)
   expect((await replay('--since', '2020-01-01', '--team', 'default')).code).toBe(0)
   expect(await wholeWarehouse(scene.url)).toEqual(before)
+  expect(
+    await scene.rows('select status from intake_raw.inbox where team_id = $1 order by seq', [other.teamId]),
+  ).toEqual([{ status: 'done' }, { status: 'pending' }])
 })
 
 it('one that is stopped takes up no further events, and says so', async () => {

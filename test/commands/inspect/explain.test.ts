@@ -216,6 +216,18 @@ test('an event is shown to be superseded, repeated, dead-lettered, tried or with
   expect(await partial()).toMatch(/: the record was fetched by its id$/)
 })
 
+test('an event that would have won, and whose state was not stored, is shown to be partial or replaced', async () => {
+  await load({ first_name: 'Ada' }, 10)
+  await scene.store([patientEvent('p', 20, { first_name: 'Never stored' })])
+  await scene.rows(`update intake_raw.inbox set status = 'done'`)
+  const { events } = await documentOf('patients p')
+  const outcomes = events.map(({ told: outcome, version }: { told: string; version: string }) => [
+    version,
+    outcome,
+  ])
+  expect(outcomes).toEqual([[noonPlus(20), 'was partial, or the record that was fetched by id replaced it']])
+})
+
 test('an unknown record, stream or team is reported as such', async () => {
   const nobody = await explain('patients nobody')
   expect([nobody.code, nobody.stderr]).toEqual([

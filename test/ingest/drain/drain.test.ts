@@ -103,6 +103,24 @@ test('an event that cannot be loaded is tried again after a second, then ten, th
   )
 })
 
+test('while events are tried one by one, one that the warehouse cannot store now is not blamed for it', async () => {
+  await scene.session.client.query(`
+    alter table intake.patients add constraint picky check (last_name <> 'refused');
+    create function fail() returns trigger language plpgsql as $$ begin raise exception using errcode = '53100'; end $$;
+    create trigger fail before insert on intake.patients for each row when (new.id = 'p2') execute function fail()`)
+  await scene.store([patientEvent('p1', 1, { last_name: 'refused' }), patientEvent('p2', 1)])
+  await using drain = openDrain({
+    ...{ url: scene.url, clock: systemClock, logger: silent, watch: unwatched, pollMs: 20, backoffMs: [] },
+    teams: [{ name: 'default', teamId: scene.teamId }],
+  })
+  await expect.poll(() => drain.trouble()).toMatch(/the disk of the warehouse is full/)
+  expect(await deadLetters()).toHaveLength(1)
+  await scene.session.client.query('drop trigger fail on intake.patients')
+  await drain.idle()
+  expect(await scene.inbox()).toEqual({ dead: 1, done: 1 })
+  expect(await names()).toEqual({ p2: 'Other' })
+})
+
 test('an event that is to be tried again later is left alone until then, while others are loaded', async () => {
   await scene.session.client.query(
     `alter table intake.patients add constraint picky check (last_name <> 'refused')`,

@@ -2,9 +2,11 @@
 import { beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { networksOf } from '../../../src/core/peers.ts'
+import { openIngester } from '../../../src/ingest/http/server.ts'
+import { createTestDatabase } from '../../support/database.ts'
 import { takeDefects } from '../../support/defects.ts'
 import { openWatchedClock } from '../../support/sleeps.ts'
-import { eventOf, known, openScene, post, type Scene, SECRET } from '../support/ingest.ts'
+import { eventOf, known, openRecorder, openScene, post, type Scene, SECRET } from '../support/ingest.ts'
 import { headOf, openRaw, type RawConnection } from '../support/raw.ts'
 
 let scene: Scene
@@ -131,4 +133,15 @@ test('an error of our own code is answered 503, and its text is not logged', asy
   expect(own.recorded.logged.join('')).not.toContain('Kanarienvogel')
   expect(own.ingester.inFlight).toMatchObject({ events: 0, bytes: 0 })
   takeDefects()
+})
+
+test('an ingester whose port is taken fails, and leaves no connection to the warehouse', async () => {
+  await using database = await createTestDatabase()
+  const { watch, logger } = openRecorder()
+  const opening = openIngester({
+    ...{ url: database.url, host: '127.0.0.1', port: Number(new URL(scene.ingester.url).port) },
+    ...{ teams: [{ name: 'clinic', teamId: 1, secrets: known(SECRET) }], clock: systemClock, watch, logger },
+  })
+  await expect(opening).rejects.toMatchObject({ code: 'EADDRINUSE' })
+  // A connection that is left open fails the end of the test.
 })

@@ -80,14 +80,22 @@ describe('events', () => {
     await query(
       bench.url,
       `do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$;
-       create table seen as select '' as setting where false;
+       create table seen as select '' as setting, '' as statements, '' as locks where false;
        create function note() returns trigger language plpgsql as
-         $$ begin insert into seen select current_setting('synchronous_commit'); return null; end $$;
+         $$ begin
+           insert into seen select current_setting('synchronous_commit'), current_setting('statement_timeout'),
+             current_setting('lock_timeout');
+           return null;
+         end $$;
        create trigger note after insert on intake_raw.inbox execute function note()`,
     )
     const inbox = await bench.open()
     await inbox.store(event())
     expect(await query(bench.url, 'select distinct setting from seen')).toEqual([{ setting: 'on' }])
+    // Postgres ends a statement, and a wait for a lock before it, earlier than its connection is given up.
+    expect(await query(bench.url, 'select distinct statements, locks from seen')).toEqual([
+      { statements: '59800ms', locks: '59600ms' },
+    ])
     // A new session: earlier ones keep the former setting.
     const other = await openTestSession(bench.url)
     try {

@@ -225,3 +225,44 @@ test('with numbers as ids, patient 12 is not form 12, and 12 in a body is not a 
   expect(await scene.rows('select id from intake.forms')).toEqual([{ id: '12' }])
   expect(await scene.inbox()).toEqual({ done: 2 })
 })
+
+test('an erasure waits while another session holds a lock, and is then complete', async () => {
+  await patient('p-1', { first_name: 'Ann' })
+  await using other = await openSession({ url: scene.url, purpose: 'other' })
+  await other.client.query('begin; lock table intake.patients in access exclusive mode')
+  const pauses: number[] = []
+  const sleep = async (milliseconds: number) => {
+    pauses.push(milliseconds)
+    await other.client.query('commit')
+  }
+  const clock = { now: systemClock.now, sleep }
+  await erase({ url: scene.url, patient: { teamId: scene.teamId, id: 'p-1' }, forget: false, clock })
+  expect(pauses).toEqual([5_000])
+  expect(await scene.rows('select from intake.patients')).toEqual([])
+})
+
+test('of dead letters of the inbox, those that name the patient are removed, and no other', async () => {
+  await patient('patient-1', { first_name: 'Ann' })
+  const event = (id: string) =>
+    JSON.stringify({ event_type: 'x', source: 'response', data: { patient: { id } } })
+  const bodies = [
+    event('patient-1'),
+    event('patient-12'),
+    event('q of patient-1'),
+    '{"cut": "patient-1',
+    '{"cut": "patient-12',
+  ]
+  for (const [at, body] of bodies.entries()) {
+    const deadLetter = { recordId: null, origin: `event:${at}`, reason: 'no', body }
+    await storeDeadLetters(scene.session.db, { teamId: scene.teamId, stream: 'inbox', runId: null }, [
+      deadLetter,
+    ])
+  }
+  // One of the patient that cannot be read says nothing about other names.
+  const cut = { recordId: 'patient-1', origin: 'run:1 page:1', reason: 'no', body: '{"external_id": "EHR' }
+  await storeDeadLetters(scene.session.db, { teamId: scene.teamId, stream: 'patients', runId: null }, [cut])
+  expect(await erased('patient-1')).toMatchObject({ deadLetters: 3 })
+  expect(await scene.rows('select origin from intake_ops.dead_letters order by id')).toEqual(
+    ['event:1', 'event:2', 'event:4'].map((origin) => ({ origin })),
+  )
+})

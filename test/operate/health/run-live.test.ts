@@ -100,6 +100,11 @@ describe('the time that a run of workers still needs', () => {
     expect(etaOf([done('forms'), slice({ stream: 'forms' }), close])).toMatchObject({
       ...{ slices_left: 1, rate: null, slices_unknown: 0, seconds_left: null },
     })
+    // Pages without a record yet say nothing about their length.
+    for (const fetched of [0, null]) {
+      const begun = claimed('one', { pages: 5, fetched, expected: 900 })
+      expect(etaOf([begun, close])).toMatchObject({ expected_pages: 5, seconds_left: 0 })
+    }
     // Its worker is gone: the pages that it read do not count.
     const silent = (seconds: number) => claimed('one', { stream: 'forms', pages: 9, silent_seconds: seconds })
     expect(etaOf([done('forms'), silent(60), close])).toMatchObject({

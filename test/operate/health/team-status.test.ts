@@ -54,7 +54,7 @@ test('the inbox of a team has the age of its oldest pending event, of whatever s
   })
 })
 
-test('only dead letters that wait, and drift, of events without a stream count for the inbox of their team', async () => {
+test('dead letters that wait and drift of events without a stream, and questions that wait, are those of each team', async () => {
   await using warehouse = await openWarehouse()
   await using session = await openSession({ url: warehouse.url, purpose: 'test' })
   await session.client.query(`
@@ -66,7 +66,14 @@ test('only dead letters that wait, and drift, of events without a stream count f
     insert into intake_ops.drift (team_id, stream, path, type)
     values (1, 'inbox', 'source.a', 'string'), (1, 'forms', 'b', 'string'), (2, 'inbox', 'source.a', 'string'),
       (2, 'inbox', 'source.b', 'string')`)
+  await session.client.query(`
+    insert into intake_raw.question_terms (team_id, form_id, question_id, position, kind, shows, waits)
+    values (2, 'f', 'q', 1, 'text', 'nothing', true), (2, 'f', 'decided', 2, 'text', 'nothing', false)`)
   const teams = await readTeams(session.db, 30)
+  expect(teams.map(({ team, questions_waiting }) => [team, questions_waiting.length])).toEqual([
+    ['north', 0],
+    ['south', 1],
+  ])
   expect(teams.map(({ team, inbox }) => [team, inbox.dead_letters, inbox.drift])).toEqual([
     ['north', 2, 1],
     ['south', 0, 2],

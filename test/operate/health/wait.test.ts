@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { IntakeError } from '../../../src/core/errors.ts'
 import type { Instant } from '../../../src/core/time.ts'
-import { waitFor } from '../../../src/operate/health/wait.ts'
+import { notReached, waitFor } from '../../../src/operate/health/wait.ts'
 import { waitOver } from '../../../src/operate/serve/admin.ts'
 import { streamNamed } from '../../../src/streams/catalogue.ts'
 import type { BoundedQueries } from '../../../src/warehouse/bounded-queries.ts'
@@ -62,4 +62,18 @@ test('a look that takes too long has found nothing; any other failure ends the w
   const query = { stream: 'patients', since: SINCE, timeout: 30 } as const
   await expect(waitOver(bounded, clock)(query, signal)).rejects.toMatchObject({ code: failures[2] })
   expect(pauses).toHaveLength(2)
+})
+
+test('what was not reached in time is said of a stream or of a record, without its id, and may be reached later', () => {
+  const waited = { reached: false, stream: 'patients', since: SINCE, by: null, as_of: null }
+  expect(notReached({ ...waited, id: null })).toMatchObject({
+    ...{
+      code: 'not_reached',
+      verdict: 'retry',
+      message: `the stream patients is not as new as ${SINCE} yet`,
+    },
+  })
+  expect(notReached({ ...waited, id: 'p' }).message).toBe(
+    `the record of patients is not as new as ${SINCE} yet`,
+  )
 })

@@ -34,6 +34,16 @@ it('a ticked box is recognized in any wording, and an unticked one is empty', ()
     expect(agrees(word, column('checkbox'), answered(['false']))).toBe(true)
 })
 
+it('a box that was asked for several times gives the last tick, or all of them, as words or as values', () => {
+  const sheet = answered(['true'], ['false'], ['true'])
+  const texts = ['confirmed', 'confirmed; ; confirmed', 'confirmed, , confirmed', 'true', 'true; false; true']
+  for (const text of texts) expect([text, agrees(text, column('checkbox'), sheet)]).toEqual([text, true])
+  for (const text of ['', 'false', 'confirmed; confirmed', 'confirmed; confirmed; confirmed'])
+    expect([text, agrees(text, column('checkbox'), sheet)]).toEqual([text, false])
+  expect(agrees('', column('checkbox'), answered(['false'], ['false']))).toBe(true)
+  expect(agrees('confirmed', column('checkbox'), answered(['false'], ['false']))).toBe(false)
+})
+
 it('line endings make no difference', () => {
   expect(agrees('a\r\nb', column('long_text'), answered(['a\nb']))).toBe(true)
 })
