@@ -1,7 +1,9 @@
 /** With several teams a login sees those granted to it, and has no way around that. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { grantAccess } from '../../src/analytics/access.ts'
 import { migrate } from '../../src/analytics/migrate.ts'
 import { startEmulator } from '../../src/emulator/server.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { openScene, query, type Scene, SMALL } from '../e2e/support/scene.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -101,6 +103,19 @@ describe('the search path', () => {
     expect(
       await query(scene.url, `select from pg_views where schemaname = 'intake_exports'`),
     ).not.toHaveLength(0)
+  })
+
+  it('of a login stays if whoever grants may not change it; the grant is made', async () => {
+    const { name } = await makeLogin(scene.url, 'intake_analyst')
+    await using session = await openSession({ url: scene.url, purpose: 'access' })
+    await session.client.query('set role intake_loader')
+    expect(await grantAccess(session.db, name, 'default')).toEqual({
+      ...{ changed: true, hasRole: true, searchPath: null },
+    })
+    expect(
+      await query(scene.url, 'select login from intake_ops.access where login = $1', [name]),
+    ).toHaveLength(1)
+    await query(scene.url, 'delete from intake_ops.access where login = $1', [name])
   })
 
   it('of a login that has one of its own stays', async () => {

@@ -1,4 +1,5 @@
 /** An export to FHIR that is interrupted. */
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { exportFhir } from '../../../src/analytics/export/fhir.ts'
@@ -23,4 +24,44 @@ test('an export to FHIR ends at once when it is interrupted, and otherwise has w
   expect(await exported('whole', new AbortController().signal)).toMatchObject({
     output: [{ type: 'Patient', count: 1 }, { count: 0 }, { count: 0 }],
   })
+})
+
+test('an export to FHIR of a reader who sees no team is empty and names none', async () => {
+  await using database = await createTestDatabase()
+  await using session = await openSession({ url: database.url, purpose: 'test' })
+  const options = { folder: join(folder, 'none'), about: {}, signal: new AbortController().signal }
+  expect(await exportFhir(session, { ...options, team: undefined })).toMatchObject({
+    ...{ team: null, rows: 0 },
+    output: [{ count: 0 }, { count: 0 }, { count: 0 }],
+  })
+  await expect(exportFhir(session, { ...options, team: 'north' })).rejects.toThrow('no team "north"')
+})
+
+test('an export to FHIR has the records of one team in the order of their ids', async () => {
+  await using database = await createTestDatabase()
+  await using session = await openSession({ url: database.url, purpose: 'test' })
+  await session.client.query(`
+    insert into intake.teams (name) values ('north'), ('south');
+    insert into intake.patients (team_id, id, _version, _origin)
+      select team_id, id, now(), 'test' from intake.teams, unnest('{b,c,a}'::text[]) id;
+    insert into intake.forms (team_id, id, name, _version, _origin)
+      select team_id, id, 'of ' || team_id, now(), 'test' from intake.teams, unnest('{f,e}'::text[]) id;
+    insert into intake.responses (team_id, id, _version, _origin)
+      select team_id, id, now(), 'test' from intake.teams, unnest('{s,r}'::text[]) id`)
+  const out = join(folder, 'ordered')
+  const manifest = await exportFhir(session, {
+    ...{ folder: out, team: 'south', about: {}, signal: new AbortController().signal },
+  })
+  expect(manifest).toMatchObject({ team: 'south', rows: 7 })
+  const resources = (type: string): { id: string; title?: string }[] =>
+    readFileSync(join(out, `${type}.ndjson`), 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+  expect(resources('Patient').map(({ id }) => id)).toEqual(['a', 'b', 'c'])
+  expect(resources('Questionnaire').map(({ id, title }) => [id, title])).toEqual([
+    ['e', 'of 2'],
+    ['f', 'of 2'],
+  ])
+  expect(resources('QuestionnaireResponse').map(({ id }) => id)).toEqual(['r', 's'])
 })

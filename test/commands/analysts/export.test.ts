@@ -317,6 +317,25 @@ describe('a query', () => {
     ])
   })
 
+  it('that fails for another reason says the state and no value; a folder that cannot be made is named as the cause', async () => {
+    await query(
+      warehouse.url,
+      `create function public.fail() returns int language plpgsql as $$ begin raise exception 'Ada has failed'; end $$`,
+    )
+    const { code, stderr, manifest } = await exported(['--sql', sqlFile('select public.fail() as a')])
+    await query(warehouse.url, 'drop function public.fail')
+    expect(code).toBeGreaterThan(0)
+    expect(stderr).toContain('P0001')
+    expect(stderr).not.toContain('Ada')
+    expect(manifest).toThrow('ENOENT')
+    const words = ['export', '--sql', KINDS(), '--out', join(KINDS(), 'below a file')]
+    const below = await runCommand(words, { DATABASE_URL: warehouse.url })
+    expect([below.code, below.stderr]).toEqual([
+      2,
+      expect.stringMatching(/--out: the folder cannot be made \(ENOTDIR\)\n[\s\S]*code: file_unreadable/),
+    ])
+  })
+
   it('a folder with anything in it is refused, and what is there stays', async () => {
     const { out } = await exported(['--sql', KINDS()])
     const again = await runCommand(['export', '--sql', KINDS(), '--out', out], {
