@@ -47,6 +47,18 @@ describe('the home of a data directory', () => {
     expect(statSync(directory).mode & 0o777).toBe(0o755)
   })
 
+  test.runIf(ROOT)(
+    'that root makes in the folder of a user belongs to that user, who is the one of the server',
+    async () => {
+      const folder = newFolder(0o755)
+      chownSync(folder, 65_534, 65_534)
+      const { user, directory, notices } = await homeOf(join(folder, 'data'))
+      expect([statSync(directory).uid, statSync(directory).gid]).toEqual([65_534, 65_534])
+      expect(user).toMatchObject({ uid: 65_534, gid: 65_534 })
+      expect([directory, notices]).toEqual([join(folder, 'data'), []])
+    },
+  )
+
   test('is one, whatever name leads to it', async () => {
     const directory = newFolder()
     symlinkSync(directory, join(base, 'link'))

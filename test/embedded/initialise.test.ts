@@ -65,6 +65,21 @@ test('it makes the data directory with a password of 32 characters, which its ow
   expect(await readPassword(other.home)).not.toBe(password)
 })
 
+test.runIf(process.getuid?.() === 0)(
+  'for root it is set up by the user of the server, who gets the password',
+  async () => {
+    const { home, bin, binaries } = newHome()
+    for (const path of [base, home.directory]) chmodSync(path, 0o711)
+    chmodSync(bin, 0o777)
+    const user = { name: 'nobody', uid: 65_534, gid: 65_534 }
+    await initialise({ ...home, user }, binaries, true)
+    const { uid, gid } = statSync(home.cluster)
+    expect([uid, gid]).toEqual([65_534, 65_534])
+    expect(readFileSync(join(bin, 'password'), 'utf8')).toBe(await readPassword(home))
+    expect(statSync(join(home.directory, 'password')).uid).toBe(0)
+  },
+)
+
 test('data that are there stay as they are, and those of another version are refused', async () => {
   const { home, bin, binaries } = newHome()
   await initialise(home, binaries, true)

@@ -35,7 +35,9 @@ if (existsSync('failing')) {
   process.exit(1)
 }
 const port = words.find((word) => word.startsWith('port=')).slice(5)
-writeFileSync(pidFile, [process.pid, words[1], 0, port, '', '', '', 'ready   '].join('\\n'))
+const say = (status) => writeFileSync(pidFile, [process.pid, words[1], 0, port, '', '', '', status].join('\\n'))
+say('starting')
+setTimeout(() => say('ready   '), 200)
 process.on('SIGINT', () => {
   rmSync(pidFile)
   process.exit(0)
@@ -81,7 +83,10 @@ test('a server runs while it has a user, survives signals and its own failures, 
   expect(await startSupervisor({ home, bin, unsafe: true })).toBe('started')
   delete process.env.INTAKE_API_SECRET
   const { identity, port: control, token } = (await readAddress(home))!
-  const [first, second] = [await enter(), await enter()]
+  const first = await enter()
+  // Not before it accepts connections.
+  expect(findPostmaster(home)?.ready).toBe(true)
+  const second = await enter()
   expect([first.port, second.port]).toEqual([port, port])
   // The first start failed, and was tried again.
   expect(starts()).toHaveLength(2)

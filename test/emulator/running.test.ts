@@ -102,6 +102,42 @@ describe('the handle of a test', () => {
     expect((await caller.get(`/v2/packets/${packet.id}`)).body.forms[0].name).toBe('Renamed')
   })
 
+  it('acts in the team that is named, in everything that it does, and in no other', async () => {
+    await using emulator = await startEmulator({ port: 0, patients: 2, responses: 30 })
+    const { control, environments } = emulator
+    const names = environments.flatMap(({ teams }) => teams.map(({ name }) => name))
+    const seen: string[] = []
+    for (const name of names)
+      control.world(name).subscribe(({ source, type }) => void seen.push(`${name}: ${source} ${type}`))
+    for (const [at, name] of names.entries()) {
+      seen.length = 0
+      const { id } = control.createPatient({ first_name: 'A', last_name: 'B' }, name)
+      control.updatePatient(id, { city: 'Ulm' }, name)
+      control.deletePatient(id, name)
+      const form = control.addForm({ name: 'F', questions: [{ type: 'date', text: 'Q' }] }, name)
+      control.renameForm(form.id, 'G', name)
+      control.renameQuestion(form.id, form.questions[0]!.id, 'R', name)
+      control.deleteForm(form.id, name)
+      control.staff(name).archivePacket(control.world(name).packetResponses.at(0)!.id)
+      const changes = ['patient', 'form'].map((source) =>
+        ['created', 'updated', 'deleted'].map((type) => `${source} ${type}`),
+      )
+      const [people, forms] = changes as [string[], string[]]
+      expect(seen).toEqual(
+        [...people, forms[0], forms[1], forms[1], forms[2], 'packet_response updated'].map(
+          (what) => `${name}: ${what}`,
+        ),
+      )
+      await callerOf(emulator, Math.floor(at / 2), at % 2).get('/v2/forms')
+      expect(names.map((each) => control.counters(each).requests)).toEqual(
+        names.map((_, nth) => (nth <= at ? 1 : 0)),
+      )
+      expect(control.webhooks(name)).not.toBe(control.webhooks(names[(at + 1) % 4]))
+    }
+    expect(control.world()).toBe(control.world(names[0]))
+    expect(control.webhooks()).toBe(control.webhooks(names[0]))
+  })
+
   it('reaches another team by its name, and only that team', async () => {
     await using emulator = await startEmulator({ port: 0, patients: 1 })
     const { name } = emulator.environments[1]!.teams[1]!

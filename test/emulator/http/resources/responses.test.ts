@@ -190,6 +190,7 @@ describe('the wording of a response', () => {
     expect((await own.get(`/v2/responses/${one.id}`)).body).toEqual(one)
     emulated.control.deleteForm(one.form_id)
     expect((await own.get(`/v2/responses/${one.id}`)).body).toEqual(one)
+    expect((await own.rows(`/v2/responses?form=${one.form_id}`)).map(({ id }) => id)).toContain(one.id)
   })
 
   it('shows the client’s current state, and null for a deleted client', async () => {
