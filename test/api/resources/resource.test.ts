@@ -115,7 +115,7 @@ describe('an empty answer, or one without a record, is a success', () => {
     await using service = await startService((_, response) => void answer(response))
     await using heard = clientOf(service.url)
     const { client } = heard
-    expect((await library.createPatient(client, {})).record).toBeNull()
+    expect(await library.createPatient(client, {})).toMatchObject({ record: null, raw: null, problems: [] })
     const message = { patient: 'p', document: 'd', preferred_delivery_method: 'sms' } as const
     expect((await library.sendMessage(client, message)).record).toBeNull()
     const file = { name: 'a.csv', bytes: Buffer.from('a') }
@@ -169,6 +169,17 @@ describe('an empty answer, or one without a record, is a success', () => {
     expect(service.received).toHaveLength(3)
   })
 
+  test('an abort of the fetch after an update is an abort, not a failure of the service', async () => {
+    const abort = new AbortController()
+    await using service = await startService((request, response) => {
+      if (request.method === 'GET') abort.abort(new Error('stopped by hand'))
+      else response.writeHead(204).end()
+    })
+    await using heard = clientOf(service.url)
+    const error = await errorOf(library.changePatient(heard.client, 'p', {}, { signal: abort.signal }))
+    expect(error.message).toBe('stopped by hand')
+  })
+
   test('when the fetch after an update fails, the error says that the change took effect', async () => {
     await using service = await startService((request, response) =>
       request.method === 'GET' ? json(response, {}, 404) : response.writeHead(204).end(),
@@ -180,6 +191,19 @@ describe('an empty answer, or one without a record, is a success', () => {
     expect(error.verdict).toBe('gone')
   })
 })
+
+test.each(['"ok"', '[]', '[{"id":"p"}]', 'null', '7'])(
+  'an answer to a read by id that has no record is an error: %s',
+  async (body) => {
+    await using service = await startService((_, response) =>
+      response.writeHead(200, { 'content-type': 'application/json' }).end(body),
+    )
+    await using heard = clientOf(service.url)
+    const error = await errorOf(library.getPatient(heard.client, 'p'))
+    expect(error).toMatchObject({ code: 'record_unreadable', verdict: 'stop' })
+    expect((error as library.IntakeError).hint).toContain('`paths`')
+  },
+)
 
 test('an empty list is read under the name of its resource', async () => {
   const lists: [string, (client: Client) => library.TypedScan<unknown>][] = [

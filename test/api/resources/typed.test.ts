@@ -85,8 +85,11 @@ test('a value that is not a record is rejected, and so is one without a required
 
 test('a record nested a hundred thousand deep is read', () => {
   const depth = 100_000
-  const given = parseText(`{"id":1,"more":${'['.repeat(depth)}${']'.repeat(depth)}}`)
-  expect(typed(library.Patient, given)?.problems).toEqual([])
+  for (const more of [
+    `${'['.repeat(depth)}${']'.repeat(depth)}`,
+    `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`,
+  ])
+    expect(typed(library.Patient, parseText(`{"id":1,"more":${more}}`))?.problems).toEqual([])
 })
 
 const SHAPES: Readonly<Record<string, z.ZodObject>> = {
@@ -354,6 +357,20 @@ test.each(FIELDS)('the fields of %s are of their types, null, or left out', (_, 
       expect(typed(shape, record), name).toEqual({ record, problems: [] })
     }
   }
+})
+
+test.each([
+  ['rows by title', [{ 'Client ID': '1', Pain: 3 }], true],
+  ['titles and rows by title', { headers: ['Client ID'], rows: [{ 'Client ID': '1' }] }, true],
+  ['titles and rows by place', { headers: ['Client ID'], rows: [['1', 3]], more: 1 }, true],
+  ['rows under `data`', { data: [{ 'Client ID': '1' }] }, true],
+  ['rows that are none', { data: ['1'] }, false],
+  ['titles that are no text', { headers: [1], rows: [] }, false],
+  ['titles without rows', { headers: ['Client ID'] }, false],
+  ['another object', { results: [] }, false],
+  ['text', 'Client ID', false],
+])('the content of an export as JSON may be %s: %3$s', (_, content, expected) => {
+  expect(library.ExportContent.safeParse(content).success).toBe(expected)
 })
 
 describe('whatever was received', () => {
