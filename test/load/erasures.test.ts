@@ -10,6 +10,7 @@ import { compareBatch } from '../../src/load/merge/load.ts'
 import { type BatchSource, prepareStaging, writeBatch } from '../../src/load/merge/write-batch.ts'
 import { untakenSlice } from '../../src/load/slice.ts'
 import { linesOf } from '../../src/normalize/lines.ts'
+import { packetResponses } from '../../src/streams/packet-responses.ts'
 import { patients } from '../../src/streams/patients.ts'
 import { responses } from '../../src/streams/responses.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
@@ -160,6 +161,29 @@ describe('an erasure during loads', () => {
       expect(rows).toEqual([{ skipped: 0 }, { skipped: 2 }])
     },
   )
+
+  test('a record whose rows of a further table name a record of the patient is skipped too', async () => {
+    const erasures = await hashesOf(eraser.db, 1)
+    await noteErased(eraser.db, erasures, 'p-1', [{ stream: 'responses', id: 'r-1' }])
+    await prepareStaging(loader, packetResponses)
+    const reading = { teamId: 1, stream: packetResponses.name, observedAt: at(1) }
+    const records = [
+      { id: 'k-1', is_submitted: true, responses: [{ id: 'r-2' }, { id: 'r-1' }] },
+      { id: 'k-2', is_submitted: true, responses: ['r-2', null, 'r-3'] },
+    ]
+    const lines = linesOf(
+      packetResponses,
+      records.map((record) => recordEnvelope(record, reading)),
+    )
+    await loader.client.query('begin')
+    expect(await write(packetResponses, lines, { kind: 'events' })).toMatchObject({ changed: 1, erased: 1 })
+    await loader.client.query('commit')
+    expect(await idsOf(packetResponses.name)).toEqual(['k-2'])
+    const { rows } = await eraser.client.query(
+      'select response_id as id from intake.packet_response_members order by 1',
+    )
+    expect(rows).toEqual([{ id: 'r-2' }, { id: 'r-3' }])
+  })
 
   test('a dead letter of the patient is not kept, readable or not; one of another patient is', async () => {
     await note('patient-1')

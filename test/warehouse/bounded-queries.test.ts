@@ -1,6 +1,7 @@
 /** Probes share few connections, end in time whatever the server does, and recover with it. */
 import { type Kysely, sql } from 'kysely'
 import { expect, it } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
 import { reasonsNotReady } from '../../src/operate/serve/admin.ts'
 import { boundedQuery, openBoundedQueries } from '../../src/warehouse/bounded-queries.ts'
 import type { Warehouse } from '../../src/warehouse/tables.ts'
@@ -79,6 +80,8 @@ it('a connection that breaks between two queries fails the second one, and not t
     const broken = bounded.run(PROBE, async (db) => {
       const pid = await pidOf(db)
       await others.run(PROBE, (other) => sql`select pg_terminate_backend(${pid}, 5000)`.execute(other))
+      // The news arrives while no query waits for an answer.
+      await systemClock.sleep(200)
       await expect.poll(() => pidOf(db).catch(() => 'broken')).toBe('broken')
       await pidOf(db)
     })

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import { Readable } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import { setTimeout as later } from 'node:timers/promises'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
@@ -334,6 +334,25 @@ describe('while it is read it is one of the requests in flight', () => {
     setTimeout(() => heard.client.close(), 30)
     expect((await next).message).toBe('the client is closed')
   })
+})
+
+test('a connection that closes before the end of the body, without a word, is a failure', async () => {
+  const packed = new PassThrough()
+  const counts = { released: 0, closed: 0 }
+  const release = () => {
+    counts.released += 1
+  }
+  const closed = () => {
+    counts.closed += 1
+  }
+  const failed = (thrown: unknown) => new Error(`failed: ${(thrown as Error).message}`)
+  const end = { maxBytes: 100, failed, closed }
+  const body = unpackedStream({ status: 200, headers: {}, packed, release }, end)
+  packed.write('Client')
+  setImmediate(() => packed.destroy())
+  expect((await errorOf(body.toArray())).message).toBe('failed: closed before its end')
+  await until(() => counts.closed > 0)
+  expect(counts).toEqual({ released: 1, closed: 1 })
 })
 
 test.each<[string, Record<string, string>]>([

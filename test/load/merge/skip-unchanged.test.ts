@@ -1,8 +1,8 @@
 /** An unchanged record costs no write, unless a pending event could still change it (law 2). */
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { Envelope } from '../../../src/core/envelope.ts'
-import { type Instant, instantOf } from '../../../src/core/time.ts'
+import { type Instant, instantOf, microsOf } from '../../../src/core/time.ts'
 import {
   CHANGED_OR_PENDING,
   OTHER_OR_PENDING,
@@ -13,6 +13,7 @@ import {
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { forms } from '../../../src/streams/forms.ts'
 import { patients } from '../../../src/streams/patients.ts'
+import { webhookDeliveries } from '../../../src/streams/webhook-deliveries.ts'
 import { noonPlus, openScene, patient, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
 import { recordEnvelope } from '../../support/envelopes.ts'
 import { loadEnvelopes, takeWhole } from '../loading.ts'
@@ -150,6 +151,66 @@ async function storeMany(teamId: number, source: string): Promise<void> {
     [teamId, source],
   )
 }
+
+describe('in a log', () => {
+  const log = webhookDeliveries
+  const entry = (record: object, seconds: number, origin: string, teamId = scene.teamId) =>
+    recordEnvelope(record, { teamId, stream: log.name, observedAt: noonPlus(seconds), origin })
+  const micro = (seconds: number) => instantOf(microsOf(noonPlus(seconds)) + 1)
+  const left = async (...entries: readonly Envelope[]) =>
+    (await withoutUnchanged(scene.session, log, entries)).map(({ id, version, observedAt }) => [
+      id,
+      version,
+      observedAt,
+    ])
+
+  test('entries from before those that retention removed are skipped, of their own team and log alone; undated ones are not', async () => {
+    const other = await teamIdOf(scene.session.db, 'other')
+    await scene.rows(
+      `insert into intake_ops.pruned_logs (team_id, stream, before)
+       select * from unnest($1::smallint[], $2::text[], $3::timestamptz[])`,
+      [
+        [scene.teamId, other, scene.teamId],
+        [log.name, log.name, 'messages'],
+        [noonPlus(100), noonPlus(1_000), noonPlus(1_000)],
+      ],
+    )
+    const created = (id: string, at: string) => entry({ id, created_at: at }, 2_000, 'run:1 page:1')
+    const entries = [
+      created('before', instantOf(microsOf(noonPlus(100)) - 1)),
+      created('at it', noonPlus(100)),
+      created('after', noonPlus(500)),
+      entry({ id: 'undated' }, 2_000, 'run:1 page:1'),
+      entry({ id: 'numbered', attempts: 3 }, 2_000, 'run:1 page:1'),
+    ]
+    const kept = (await left(...entries)).map(([id]) => id)
+    expect(kept).toEqual(['at it', 'after', 'undated', 'numbered'])
+  })
+
+  test('an entry that changed since an earlier run is later than what that one stored, whatever the clocks show', async () => {
+    const dated = { id: 'dated', created_at: noonPlus(10), status: 'a' }
+    const undated = { id: 'undated', status: 'a' }
+    const mine = { id: 'mine', status: 'a' }
+    const states = [
+      ...[dated, undated].map((record) => entry(record, 50, 'run:12 page:1')),
+      entry(mine, 50, 'run:1 page:1'),
+    ]
+    const taken = await takeWhole(scene.session, log, scene.teamId)
+    await loadEnvelopes(scene.session, log, states, { mode: 'merge', taken })
+    const changed = [dated, undated, mine].map((record) => ({ ...record, status: 'b' }))
+    const read = (seconds: number) => left(...changed.map((each) => entry(each, seconds, 'run:1 page:2')))
+    // The clock was set back. What this run itself stored later stays.
+    expect(await read(20)).toEqual([
+      ['dated', noonPlus(10), micro(50)],
+      ['undated', micro(50), micro(50)],
+    ])
+    expect(await read(60)).toEqual([
+      ['dated', noonPlus(10), noonPlus(60)],
+      ['undated', noonPlus(60), noonPlus(60)],
+      ['mine', noonPlus(60), noonPlus(60)],
+    ])
+  })
+})
 
 test('6,000 pending events of another team, another stream or other records cost an unchanged page no write', async () => {
   await load([seen('p1', 1), seen('p2', 1)])
