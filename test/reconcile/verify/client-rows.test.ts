@@ -155,6 +155,30 @@ test('a row belongs to the latest submitted response of its client to the form, 
   expect(streams.exports.different).toEqual([{ id: 'unread', fields: ['name'] }])
 })
 
+/** Plans the verification, lets a worker execute it, and returns how the run ended. */
+async function verifiedByWorker() {
+  const planned = await run('verify', '--deep', '--detach', '--json', '--streams', NAMES)
+  const { run_id } = JSON.parse(planned.stdout)
+  const access = { apiKey: 'k', apiSecret: 's', apiVersion: 'v2.1', concurrency: 2 }
+  const worker = openWorker({
+    ...{ url: warehouse.url, clock: systemClock, random: Math.random, logger: pino({ enabled: false }) },
+    ...{ works: WORKS, onRunEnded: async () => {}, concurrency: 1 },
+    teams: [{ name: 'default', baseUrl: service.url, ...access }],
+  })
+  const ended = () =>
+    query<{ status: string; error: string | null }>(
+      warehouse.url,
+      `select status, error from intake_ops.runs where run_id = $1 and finished_at is not null`,
+      [run_id],
+    )
+  try {
+    await expect.poll(async () => (await ended()).length).toBe(1)
+  } finally {
+    await worker.close()
+  }
+  return { run_id, ...(await ended())[0]! }
+}
+
 test('a verification by workers finds the same, needs attention, and says in how many places they differ', async () => {
   const findings = () =>
     query<{ run: number; deep: object }>(
@@ -163,29 +187,31 @@ test('a verification by workers finds the same, needs attention, and says in how
     )
   // With equal tables, the places alone need attention.
   await query(warehouse.url, `update intake.exports set name = 'x' where id = 'unread'`)
-  const planned = await run('verify', '--deep', '--detach', '--json', '--streams', NAMES)
-  const { run_id } = JSON.parse(planned.stdout)
-  const access = { apiKey: 'k', apiSecret: 's', apiVersion: 'v2.1', concurrency: 2 }
-  const worker = openWorker({
-    ...{ url: warehouse.url, clock: systemClock, random: Math.random, logger: pino({ enabled: false }) },
-    ...{ works: WORKS, onRunEnded: async () => {} },
-    teams: [{ name: 'default', baseUrl: service.url, ...access }],
+  const { run_id, ...ended } = await verifiedByWorker()
+  expect(ended).toEqual({
+    status: 'needs_attention',
+    error: 'default/exports: exports and responses differ in 6 place(s)',
   })
-  const ended = () =>
-    query(warehouse.url, 'select status, error from intake_ops.runs where run_id = $1', [run_id])
-  try {
-    await expect.poll(ended).toEqual([
-      {
-        status: 'needs_attention',
-        error: 'default/exports: exports and responses differ in 6 place(s)',
-      },
-    ])
-  } finally {
-    await worker.close()
-  }
   const [own, before] = await findings()
   expect(own!.run).toBe(run_id)
   expect(own!.deep).toEqual(before!.deep)
+})
+
+test('where a worker cannot read the responses for the comparison, the exports fail, and their tables are not called equal', async () => {
+  const { interfere } = service
+  service.interfere = (request, answer) => {
+    if (interfere(request, answer)) return true
+    const isSecond = LIST.test(request.url) && lists > 1
+    if (isSecond) json(answer, {}, 403)
+    return isSecond
+  }
+  const { run_id, ...ended } = await verifiedByWorker()
+  expect(ended).toEqual({ status: 'failed', error: expect.stringMatching(/^default\/exports: .*403/) })
+  const compared = `select stream from intake_ops.verifications where run_id = $1 order by 1`
+  expect(await query(warehouse.url, compared, [run_id])).toEqual([
+    { stream: 'forms' },
+    { stream: 'responses' },
+  ])
 })
 
 test('where the second reading fails, the exports fail, and the streams that were compared keep their results', async () => {
