@@ -80,7 +80,7 @@ it('a connection that breaks between two queries fails the second one, and not t
     const broken = bounded.run(PROBE, async (db) => {
       const pid = await pidOf(db)
       await others.run(PROBE, (other) => sql`select pg_terminate_backend(${pid}, 5000)`.execute(other))
-      // The news arrives while no query waits for an answer.
+      // It ends while no query waits for an answer.
       await systemClock.sleep(200)
       await expect.poll(() => pidOf(db).catch(() => 'broken')).toBe('broken')
       await pidOf(db)

@@ -19,6 +19,8 @@ beforeAll(async () => {
       deleted, erased, dead_letters, problems, seconds)
     select run_id, team_id, 'forms', 'succeeded', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
     from intake_ops.runs cross join unnest('{1,2}'::smallint[]) as team_id where run_id <= 2 or team_id = 1;
+    insert into intake_ops.record_counts (team_id, stream, live, deleted)
+      values (1, 'patients', 3, 1), (1, 'forms', 4, 1), (2, 'patients', 5, 1);
     insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status)
       select team, 'e ' || status, '', '2026-01-01', '2026-01-01', '', status
       from unnest('{1,2}'::smallint[]) as team cross join unnest('{pending,done,dead}'::text[]) as status`)
@@ -43,13 +45,13 @@ test('one of several is named', async () => {
   await expect(warehouseTeam(database.url, 'south')).rejects.toThrow(/has no team "south"/)
 })
 
-test('the list has the newest run and the pending events of each, and when its data was removed', async () => {
+test('the list has the records, the newest run and the pending events of each, and when its data was removed', async () => {
   const listed = await listTeams(database.url)
   const none = { environment: null, rows: 0 }
   const there = { removed_at: null, data: null }
   expect(listed).toEqual([
     {
-      ...{ ...none, name: 'east', team_id: 2, pending_events: 1, data: 'kept' },
+      ...{ ...none, name: 'east', team_id: 2, rows: 5, pending_events: 1, data: 'kept' },
       ...{ last_run_at: '2026-01-03T00:00:00+00:00', removed_at: '2026-01-02T03:04:05+00:00' },
     },
     { ...none, ...there, name: 'north', team_id: 3, pending_events: 0, last_run_at: null },
@@ -58,6 +60,7 @@ test('the list has the newest run and the pending events of each, and when its d
       ...there,
       name: 'west',
       team_id: 1,
+      rows: 7,
       pending_events: 1,
       last_run_at: '2026-01-04T00:00:00+00:00',
     },
