@@ -108,6 +108,8 @@ describe('a private copy', () => {
       ['native/lib/postgresql', 0o700],
       ['native/share/postgresql/timezone', 0o700],
       ['native/bin/postgres', 0o750],
+      ['native/bin/postgres', 0o751],
+      ['native/bin/postgres', 0o754],
     ] as const) {
       const from = newPackage()
       chmodSync(join(from.directory, path), mode)

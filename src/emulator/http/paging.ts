@@ -47,7 +47,7 @@ export function listPage<T>(
   if (paging.style === 'whole' && !byOffset && !query.has('page')) {
     return answer(listing.slice(0, listing.size, paging.newestFirst), null, null)
   }
-  if (paging.style === 'limit-offset' || (byOffset && paging.style !== 'whole')) {
+  if (paging.style === 'limit-offset' || byOffset) {
     const limit = sizeOf(call, 'limit')
     const offset = wholeNumber(query.get('offset')) ?? 0
     const rows = listing.slice(shifted(offset, limit, call), limit, paging.newestFirst)

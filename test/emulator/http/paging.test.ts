@@ -48,6 +48,9 @@ describe('a page', () => {
     ['limit-offset', 'offset=10&page=1', [10, 11], [null, 'offset=5&page=1&limit=5']],
     ['bare-array', '', [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [null, null]],
     ['bare-array+newest-first', '', [11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0], [null, null]],
+    ['bare-array', 'limit=3&offset=3', [3, 4, 5], ['limit=3&offset=6', 'limit=3&offset=0']],
+    ['bare-array', 'offset=9', [9, 10, 11], [null, 'offset=4&limit=5']],
+    ['bare-array', 'page_size=3', [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [null, null]],
     ['bare-array', 'page=2', [5, 6, 7, 8, 9], ['page=3', 'page=1']],
     ['empty-past-end', 'page=4', [], [null, 'page=3']],
   ])('in the shape %s, asked for by "%s", has its rows and links', (shape, query, rows, links) => {

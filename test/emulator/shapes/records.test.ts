@@ -158,6 +158,28 @@ describe('a record', () => {
   })
 })
 
+it('the parts of a question that was answered several times are in its first answer, and there once', () => {
+  const [first, second] = ['q1', 'q2'].map((id) => ({ question: { id }, answer_text: null }))
+  const file = (id: string, name: string) => ({ id: name, question: { id }, name })
+  const response = {
+    ...{ id: 'r', answers: [first, second, first, { question: null }] },
+    ...{ matrix_cells: [], files: [file('q1', 'a'), file('q2', 'b'), file('q1', 'c')], e_signatures: [] },
+  }
+  const names = [
+    { id: 'a', name: 'a' },
+    { id: 'c', name: 'c' },
+  ]
+  expect(shown('nested-parts', 'responses', response)).toEqual({
+    id: 'r',
+    answers: [
+      { ...first, files: names },
+      { ...second, files: [{ id: 'b', name: 'b' }] },
+      first,
+      { question: null },
+    ],
+  })
+})
+
 describe('an id', () => {
   const record = {
     ...{

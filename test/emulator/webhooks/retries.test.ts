@@ -76,6 +76,7 @@ describe('a failed event', () => {
 
   it.each([
     [404, 'answered 404'],
+    [300, 'answered 300'],
     [302, 'answered 302'],
     [500, 'answered 500'],
   ])('includes one that was answered %i; no redirect is followed', async (status, error) => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { NO_FIELDS } from '../../../../src/emulator/http/resources/patient-body.ts'
 import { type Emulator, startEmulator } from '../../../../src/emulator/server.ts'
 import { type Caller, callerOf } from '../../caller.ts'
 
@@ -19,7 +20,10 @@ const FULL = {
   date_birth: '2000-02-29',
   external_id: 'X-1',
   emergency_contact: { first_name: 'C', last_name: 'D' },
-  patient_tags: [{ name: 'VIP', color: '#ff0000' }],
+  patient_tags: [
+    { name: 'VIP', color: '#ff0000' },
+    { name: 'b', color: '#FFaa09' },
+  ],
   custom_fields: { plan: 'x' },
 }
 
@@ -98,14 +102,12 @@ describe('a changed patient', () => {
       last_name: 'B',
     })
     expect(status).toBe(200)
-    expect(body).toMatchObject({
-      id: old.id,
-      created_at: old.created_at,
-      email: null,
-      patient_tags: [],
-      custom_fields: {},
-    })
-    expect(body.updated_at > old.updated_at).toBe(true)
+    const { updated_at } = body
+    const own = { id: old.id, created_at: old.created_at, updated_at }
+    expect(body).toEqual({ ...NO_FIELDS, first_name: 'A', last_name: 'B', ...own })
+    expect(updated_at > old.updated_at).toBe(true)
+    const again = (await caller.send('PUT', `/v2/patients/${old.id}`, FULL)).body
+    expect(again).toEqual({ ...NO_FIELDS, ...FULL, ...own, updated_at: again.updated_at })
     for (const name of ['first_name', 'last_name'])
       expect((await caller.send('PUT', `/v2/patients/${old.id}`, { [name]: 'A' })).status).toBe(400)
   })
