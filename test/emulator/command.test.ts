@@ -40,6 +40,11 @@ describe('intake-sync emulator', () => {
     const { child, said } = await start('Ctrl-C', '--port', '0')
     const line = /export INTAKE_BASE_URL=http:\/\/127\.0\.0\.1:\d+ INTAKE_API_KEY=\S+ INTAKE_API_SECRET=\S+/
     expect(said).toMatch(line)
+    // The first team of production, which is listed first.
+    const [, url, key, secret] = /^production {2}(\S+)\n {2}.* {2}key (\S+) {2}secret (\S+)\n/.exec(said)!
+    expect(said).toContain(
+      `export INTAKE_BASE_URL=${url} INTAKE_API_KEY=${key} INTAKE_API_SECRET=${secret}\n`,
+    )
     child.kill('SIGINT')
     expect(await child.ended).toMatchObject({ code: 0, signal: null })
   })

@@ -153,6 +153,29 @@ describe('classify set', () => {
   })
 })
 
+describe('classify tag', () => {
+  it('shows and hides the tag of the given team only', async () => {
+    await query(
+      warehouse.url,
+      `insert into intake.patient_tags (team_id, patient_id, position, name) select team_id, 'p', 1, 'Fall risk' from intake.teams`,
+    )
+    const tag = async (...words: string[]) => {
+      const { tags } = JSON.parse((await classify('tag', ...words, '--json')).stdout) as {
+        tags: { team: string }[]
+      }
+      return tags.map(({ team }) => team)
+    }
+    expect(await tag('Fall risk', 'visible', '--team', 'b')).toEqual(['b'])
+    expect((await classify('tag')).stdout).toMatch(/^shown tag +team +of how many\nFall risk +b +1\n$/)
+    expect(await tag('--team', 'a')).toEqual([])
+    expect(await tag('Fall risk', 'visible')).toEqual(['a', 'b'])
+    expect(await tag('Fall risk', 'hidden', '--team', 'b')).toEqual([])
+    expect((await classify('tag')).stdout).toContain('Fall risk')
+    await tag('Fall risk', 'hidden')
+    expect((await classify('tag')).stdout).toBe('researchers see no tag\n')
+  })
+})
+
 describe('classify import', () => {
   const file = (text: string) => {
     const path = join(folder, 'decisions.csv')

@@ -68,9 +68,11 @@ it('a scheduled backfill logs the sums of its streams, as a warning where it nee
   const { base_url: baseUrl, teams } = scene.emulator.environments[0]!
   const [first] = teams
   const access = { apiKey: first!.api_key, apiSecret: first!.api_secret, apiVersion: 'v2.1', concurrency: 4 }
+  const ended: string[] = []
   const run = () => {
-    const place = { url: scene.url, config: { lookbackDays: 2, sweepDays: 7 }, logger, version: '0.0.0' }
-    return scheduledBackfill(place, [{ name: 'default', baseUrl, ...access }], new AbortController().signal)
+    const place = { url: scene.url, config: { lookbackDays: 3, sweepDays: 8 }, logger, version: '0.0.0' }
+    const team = { name: 'default', baseUrl, ...access }
+    return scheduledBackfill(place, [team], new AbortController().signal, (name) => ended.push(name))
   }
   const { control } = scene.emulator
   control.updatePatient(control.world().patients.at(0)!.id, { city: 'refused' })
@@ -85,4 +87,21 @@ it('a scheduled backfill logs the sums of its streams, as a warning where it nee
     ...{ level: 40, msg: 'scheduled backfill: needs attention', ...sums, deleted: 1, dead_letters: 1 },
   })
   expect(sums!.changed).toBeGreaterThan(2)
+  // It deletes no unusual number of records, reads what the settings say, and tells when a team has ended.
+  await scene.query(`
+    with planted as (
+      insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, payload)
+      select 1, 'patients', 'extra-' || n, '2026-01-01', '2026-01-01', '', 'run:1 page:1', '{}' from generate_series(1, 51) n
+      returning team_id, id, version, hash
+    ) insert into intake.patients (team_id, id, _version, _origin, _hash) select team_id, id, version, 'run:1 page:1', hash from planted`)
+  await run()
+  expect(JSON.parse(said.at(-1)!)).toMatchObject({ deleted: 0 })
+  const extra = `from intake.patients where id like 'extra-%' and _deleted_at is null`
+  expect(await scene.query(`select count(*)::int as extra ${extra}`)).toEqual([{ extra: 51 }])
+  expect(ended).toEqual(['default', 'default'])
+  const windows = `select distinct spec -> 'window' as window from intake_ops.slices
+    where spec ? 'window' and run_id = (select max(run_id) from intake_ops.runs)`
+  expect(await scene.query(windows)).toEqual([
+    { window: { lookbackDays: 3, sweepDays: 8, full: false, since: null } },
+  ])
 })

@@ -176,61 +176,65 @@ it('parts that are turned off do not run, and the others do', async () => {
   expect(answers).toEqual({ drain: 200, schedule: 200, work: 503, ingest: 400 })
 })
 
-it('its settings reach the parts: retention, stored secrets, alerts, and a schedule that was missed', async () => {
-  await using receiver = await openReceiver()
-  const key = Buffer.alloc(32, 5).toString('base64')
-  const place = { teamId: 1, configId: 'c' }
-  await query(
-    warehouse.url,
-    `insert into intake.teams (name) values ('north') on conflict do nothing;
-     insert into intake_ops.runs (kind, status, started_at, finished_at)
-       select 'verify', 'succeeded', now() - n * interval '1 day', now() - n * interval '1 day' from unnest(array[19, 21]) n;
-     insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason, status, settled_at)
-       select team_id, 'patients', n::text, 'x', 'x', 'discarded', now() - n * interval '1 day' from unnest(array[9, 11]) n, intake.teams where name = 'north';
-     insert into intake_raw.set_aside (dead_letter_id, body) select id, '{}' from intake_ops.dead_letters;
-     insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
-       select team_id, 'forms', 'w', 'x', 'x' from intake.teams where name = 'north';
-     insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
-       select team_id, 'backfill', now() - interval '3 days', gen_random_uuid() from intake.teams where name = 'north'`,
-  )
-  const [team] = await query<{ id: number }>(
-    warehouse.url,
-    `select team_id as id from intake.teams where name = 'north'`,
-  )
-  await using session = await openSession({ url: warehouse.url, purpose: 'test' })
-  const own = { ...place, teamId: team!.id }
-  await storeSecret(session.db, own, seal('whsec_stored', Buffer.from(key, 'base64'), placeOf(own)))
-  const stop = new AbortController()
-  const answers: unknown[] = []
-  const said: string[] = []
-  const ask = async (webhooks: string) => {
-    const body = JSON.stringify({ id: 'e', event_type: 'updated', source: 'patient', data: { id: 'p' } })
-    const headers = { 'x-service-signature': sign(Buffer.from(body), 'whsec_stored') }
-    answers.push((await fetch(webhooks, { method: 'POST', body, headers })).status)
-    await expect.poll(() => receiver.taken().flatMap(shortOf).join()).toContain('dead_letters north forms')
-    await expect.poll(() => said.join('')).toContain('scheduled backfill started')
-  }
-  const stdout = {
-    write: (text: string | Uint8Array) => {
-      const { webhooks } = JSON.parse(String(text)) as { webhooks: string }
-      void ask(webhooks)
-        .catch((error: unknown) => answers.push(error))
-        .finally(() => stop.abort('SIGTERM'))
-    },
-  }
-  const code = await runProgram(['serve', '--json', '--no-work'], {
-    env: {
-      ...{ ...configOf([access('north')]), ...ANYWHERE, DATABASE_URL: warehouse.url },
-      ...{ INTAKE_ENCRYPTION_KEY: key, INTAKE_INBOX_DAYS: '10', INTAKE_RUN_DAYS: '20' },
-      ...{ INTAKE_ALERT_URL: receiver.url, INTAKE_ALERT_SECRET: SECRET, INTAKE_CRON_MISSED: 'run' },
-    },
-    ...{ stdout, stderr: { write: (text) => said.push(String(text)) }, signal: stop.signal, version: '' },
-  })
-  expect([code, answers]).toEqual([0, [200]])
-  const [left] = await query(
-    warehouse.url,
-    `select (select count(*)::int from intake_raw.set_aside) as bodies,
+/** Rows of which one is past its retention, and one not; a dead letter that waits; a time of the schedule that was missed. */
+const PLANTED = `
+  delete from intake_ops.runs; delete from intake_ops.dead_letters; delete from intake_ops.alerts;
+  insert into intake.teams (name) values ('north') on conflict do nothing;
+  insert into intake_ops.runs (kind, status, started_at, finished_at)
+    select 'verify', 'succeeded', now() - n * interval '1 day', now() - n * interval '1 day' from unnest(array[19, 21]) n;
+  insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason, status, settled_at)
+    select team_id, 'patients', n::text, 'x', 'x', 'discarded', now() - n * interval '1 day' from unnest(array[9, 11]) n, intake.teams where name = 'north';
+  insert into intake_raw.set_aside (dead_letter_id, body) select id, '{}' from intake_ops.dead_letters;
+  insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
+    select team_id, 'forms', 'w', 'x', 'x' from intake.teams where name = 'north';
+  insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
+    select team_id, 'backfill', now() - interval '3 days', gen_random_uuid() from intake.teams where name = 'north'
+    on conflict do nothing`
+
+it.each(['work', 'serve --no-work'])(
+  'the settings of %s reach its parts: retention and alerts, stored secrets, a schedule that was missed',
+  async (words) => {
+    await using receiver = await openReceiver()
+    const key = Buffer.alloc(32, 5).toString('base64')
+    await query(warehouse.url, PLANTED)
+    const [team] = await query<{ id: number }>(
+      warehouse.url,
+      `select team_id as id from intake.teams where name = 'north'`,
+    )
+    await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+    const place = { teamId: team!.id, configId: 'c' }
+    await storeSecret(session.db, place, seal('whsec_stored', Buffer.from(key, 'base64'), placeOf(place)))
+    const stop = new AbortController()
+    const answers: unknown[] = []
+    const said: string[] = []
+    const ask = async (webhooks: string | undefined) => {
+      await expect.poll(() => receiver.taken().flatMap(shortOf).join()).toContain('dead_letters north forms')
+      if (webhooks === undefined) return
+      const body = JSON.stringify({ id: 'e', event_type: 'updated', source: 'patient', data: { id: 'p' } })
+      const headers = { 'x-service-signature': sign(Buffer.from(body), 'whsec_stored') }
+      answers.push((await fetch(webhooks, { method: 'POST', body, headers })).status)
+      await expect.poll(() => said.join('')).toContain('scheduled backfill started')
+    }
+    const stdout = {
+      write: (text: string | Uint8Array) =>
+        void ask((JSON.parse(String(text)) as { webhooks?: string }).webhooks)
+          .catch((error: unknown) => answers.push(error))
+          .finally(() => stop.abort('SIGTERM')),
+    }
+    const code = await runProgram([...words.split(' '), '--json'], {
+      env: {
+        ...{ ...configOf([access('north')]), ...ANYWHERE, DATABASE_URL: warehouse.url },
+        ...{ INTAKE_ENCRYPTION_KEY: key, INTAKE_INBOX_DAYS: '10', INTAKE_RUN_DAYS: '20' },
+        ...{ INTAKE_ALERT_URL: receiver.url, INTAKE_ALERT_SECRET: SECRET, INTAKE_CRON_MISSED: 'run' },
+      },
+      ...{ stdout, stderr: { write: (text) => said.push(String(text)) }, signal: stop.signal, version: '' },
+    })
+    expect([code, answers]).toEqual([0, words === 'work' ? [] : [200]])
+    const [left] = await query(
+      warehouse.url,
+      `select (select count(*)::int from intake_raw.set_aside) as bodies,
        (select count(*)::int from intake_ops.runs where kind = 'verify') as verifications`,
-  )
-  expect(left).toEqual({ bodies: 1, verifications: 1 })
-})
+    )
+    expect(left).toEqual({ bodies: 1, verifications: 1 })
+  },
+)

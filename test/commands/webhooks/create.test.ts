@@ -125,6 +125,32 @@ describe('a new webhook', () => {
   })
 })
 
+it.each([
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)(
+  'another signal, %s, ends it at once with %i; one that npm repeats does not',
+  async (signal, code) => {
+    let asked = () => {}
+    const isAsked = new Promise<void>((resolve) => {
+      asked = resolve
+    })
+    service.interfere = () => {
+      asked()
+      return new Promise<boolean>(() => {})
+    }
+    const run = startCli(['webhooks', 'create', '--url', URL_GIVEN], env)
+    await isAsked
+    for (let time = 0; time < 2; time++) run.process.kill('SIGINT')
+    await run.said('finishing started work')
+    // Longer than npm takes to repeat it.
+    await new Promise((resolve) => setTimeout(resolve, 700))
+    expect(run.process.exitCode).toBeNull()
+    run.process.kill(signal)
+    expect(await run.ended).toMatchObject({ code, stdout: '' })
+  },
+)
+
 describe('before the request is sent', () => {
   it.each([
     ['is missing', undefined],

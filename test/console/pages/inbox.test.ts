@@ -1,6 +1,6 @@
 /** Rates and times of events, read from the metrics of the process that receives them. */
-import { expect, it } from 'vitest'
-import { metricsIn, quantileOf, sampleOf } from '../../../src/console/pages/inbox.ts'
+import { afterEach, expect, it, vi } from 'vitest'
+import { metricsIn, quantileOf, type Sample, sampleOf, serveInbox } from '../../../src/console/pages/inbox.ts'
 
 const text = (
   received: number,
@@ -53,4 +53,28 @@ it('a quantile is the bound below which the share lies', () => {
   const counts = [[0.1, 90] as const, [1, 98] as const, [Number.POSITIVE_INFINITY, 100] as const]
   expect([0.5, 0.9, 0.95, 0.99].map((share) => quantileOf(counts, share))).toEqual([0.1, 0.1, 1, 1])
   expect(quantileOf([], 0.5)).toBeNull()
+})
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+it('samples are those of the last ten minutes, of two seconds each, in seconds since 1970', async () => {
+  let seconds = 1_000
+  let received = 0
+  vi.spyOn(globalThis, 'fetch').mockImplementation(async () => {
+    received += 6
+    return new globalThis.Response(`intake_events_received_total ${received}\n`)
+  })
+  const routes = new Map<string, () => Promise<unknown>>()
+  const app = {
+    get: (path: string, _: unknown, handler: () => Promise<unknown>) => routes.set(path, handler),
+  }
+  const options = { clock: { now: () => seconds * 1e6 }, metricsUrl: 'http://h/metrics' }
+  serveInbox(app as never, { options, readings: { share: () => ({}) } } as never)
+  const sampled = async () => ((await routes.get('/inbox/samples')!()) as { samples: Sample[] }).samples
+  for (let round = 0; round < 303; round++, seconds += 2) await sampled()
+  const samples = await sampled()
+  expect([samples.length, samples[0]!.at, samples.at(-1)!.at]).toEqual([300, 1_008, 1_606])
+  expect(new Set(samples.map(({ stored }) => stored))).toEqual(new Set([3]))
 })

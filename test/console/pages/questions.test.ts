@@ -151,3 +151,15 @@ it('times to submission are counted by their upper bounds, which belong to the n
   const ago = (Date.now() - Date.parse(weeks[0]![0]!)) / 86_400_000
   expect([ago >= 359, ago < 369, weeks[0]![1]]).toEqual([true, true, '1'])
 })
+
+it('of more than five hundred questions the first five hundred are listed, and all are counted', async () => {
+  await query(
+    warehouse.url,
+    `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+     select 2, 'many', n, 'm' || n, 'short_text', 'Number ' || n from generate_series(1, 501) n`,
+  )
+  await using own = await startConsole(warehouse.url)
+  const html = await whole(await own.enter('viewer'), '/questions?form=many')
+  expect(plain(html)).toContain('The first 500 of 501')
+  expect(tableIn(html, 'Questions')).toHaveLength(500)
+})
