@@ -91,13 +91,15 @@ it('a scheduled backfill logs the sums of its streams, as a warning where it nee
   await scene.query(`
     with planted as (
       insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, payload)
-      select 1, 'patients', 'extra-' || n, '2026-01-01', '2026-01-01', '', 'run:1 page:1', '{}' from generate_series(1, 51) n
+      select 1, 'patients', 'extra-' || n, '2020-01-01', '2020-01-01', '', 'run:1 page:1', '{}' from generate_series(1, 51) n
       returning team_id, id, version, hash
-    ) insert into intake.patients (team_id, id, _version, _origin, _hash) select team_id, id, version, 'run:1 page:1', hash from planted`)
+    ) insert into intake.patients (team_id, id, _version, _origin, _loaded_at, _hash) select team_id, id, version, 'run:1 page:1', '2020-01-01', hash from planted`)
   await run()
   expect(JSON.parse(said.at(-1)!)).toMatchObject({ deleted: 0 })
   const extra = `from intake.patients where id like 'extra-%' and _deleted_at is null`
   expect(await scene.query(`select count(*)::int as extra ${extra}`)).toEqual([{ extra: 51 }])
+  const notes = `select note from intake_ops.run_streams where stream = 'patients' order by run_id desc limit 1`
+  expect(await scene.query(notes)).toEqual([{ note: expect.stringContaining('51') }])
   expect(ended).toEqual(['default', 'default'])
   const windows = `select distinct spec -> 'window' as window from intake_ops.slices
     where spec ? 'window' and run_id = (select max(run_id) from intake_ops.runs)`
