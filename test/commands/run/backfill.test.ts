@@ -87,7 +87,7 @@ it('a scheduled backfill logs the sums of its streams, as a warning where it nee
     ...{ level: 40, msg: 'scheduled backfill: needs attention', ...sums, deleted: 1, dead_letters: 1 },
   })
   expect(sums!.changed).toBeGreaterThan(2)
-  // It deletes no unusual number of records, reads what the settings say, and tells when a team has ended.
+  // It deletes no unusual number of records, reads what the settings say, and reports when a team has ended.
   await scene.query(`
     with planted as (
       insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, payload)

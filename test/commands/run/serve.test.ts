@@ -176,7 +176,7 @@ it('parts that are turned off do not run, and the others do', async () => {
   expect(answers).toEqual({ drain: 200, schedule: 200, work: 503, ingest: 400 })
 })
 
-/** Rows of which one is past its retention, and one not; a dead letter that waits; a time of the schedule that was missed. */
+/** Rows past their retention and rows that are not; a dead letter that waits; a time of the schedule that was missed. */
 const PLANTED = `
   delete from intake_ops.runs; delete from intake_ops.dead_letters; delete from intake_ops.alerts;
   insert into intake.teams (name) values ('north') on conflict do nothing;

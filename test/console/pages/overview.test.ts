@@ -26,12 +26,13 @@ it('each thing to do leads to the page that shows it; a team without any has a f
      insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, body)
        values (1, 'e', '', current_date, now() - interval '6 minutes', 'patient', '{}')`,
   )
-  const [loaded] = await scene.query<{ id: number }>(
-    `insert into intake_ops.runs (kind, status, options, finished_at) values ('backfill', 'succeeded', '{"teams": ["south"]}', now()) returning run_id::int as id`,
-  )
   await scene.query(
-    `insert into intake_ops.run_streams (run_id, team_id, stream, status) select $1, 2, stream, 'succeeded' from unnest($2::text[]) stream`,
-    [loaded!.id, STREAMS.map(({ name }) => name)],
+    `with loaded as (
+       insert into intake_ops.runs (kind, status, options, finished_at)
+       values ('backfill', 'succeeded', '{"teams": ["south"]}', now()) returning run_id
+     ) insert into intake_ops.run_streams (run_id, team_id, stream, status)
+       select run_id, 2, stream, 'succeeded' from loaded, unnest($1::text[]) stream`,
+    [STREAMS.map(({ name }) => name)],
   )
   await using session = await openSession({ url: scene.url, purpose: 'overview' })
   const webhookChecks = openWebhookChecks({ inboxDays: 30 })
