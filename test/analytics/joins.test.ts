@@ -102,6 +102,20 @@ describe('a row of an export', () => {
     )
   })
 
+  it('has its patient and times in the wide view as in the cells', async () => {
+    await query(
+      warehouse.url,
+      `update intake.export_rows set sent_at = '2026-02-28Z'::timestamptz + row_number * interval '1 hour', archived = row_number % 2 = 0`,
+    )
+    const columns = 'team_id, row_number, patient, sent_at, completed_at, is_archived, response_id'
+    const rows = await analyst.rows(`select ${columns} from intake_exports.export_all order by row_number`)
+    expect(rows).toHaveLength(ROWS.length)
+    expect(rows).toEqual(
+      await analyst.rows(`select ${columns} from intake_analytics.export_answers order by row_number`),
+    )
+    await query(warehouse.url, 'update intake.export_rows set sent_at = null, archived = null')
+  })
+
   it('joins to the response, in the wide view also after an upgrade from one without the column', async () => {
     const [own] = await query<{ text: string }>(
       warehouse.url,
