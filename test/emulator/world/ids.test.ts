@@ -16,6 +16,8 @@ describe('an id', () => {
         expect(space.indexOf(id)).toBe(index)
         expect(space.indexOf(id.toUpperCase())).toBe(index)
         expect(space.withPrefix(id.replaceAll('-', '').slice(0, 15))).toBe(id)
+        const [prefix, last] = [id.replaceAll('-', '').slice(0, 11), id.replaceAll('-', '')[11]]
+        expect(space.withPrefix(prefix + (last === '0' ? '1' : '0'))).toBeUndefined()
         if (one !== other) expect(new IdSpace(keyOf('ids', other)).indexOf(id)).toBeUndefined()
       }),
     )
