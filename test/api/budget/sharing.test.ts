@@ -1,7 +1,10 @@
 /** Processes that share a budget, in simulated time: what they send together, and what a 429, a kill and an outage do. */
 import fc from 'fast-check'
+import type { Logger } from 'pino'
 import { describe, expect, test } from 'vitest'
 import type { Division } from '../../../src/api/budget/division.ts'
+import { Limit } from '../../../src/api/budget/limit.ts'
+import { type BudgetStore, openSharing } from '../../../src/api/budget/sharing.ts'
 import { openMemoryStore, openSimulatedClock, type Process, startProcess } from './processes.ts'
 import { generator, type Limiter, slidingWindow } from './simulation.ts'
 
@@ -229,5 +232,138 @@ describe('a process', () => {
     const [lists, byId] = [scene.processes[0]!, urgent].map(({ sent }) => counted(sent, from, 4).accepted)
     expect(byId).toBeGreaterThan(2 * lists!)
     expect(lists).toBeGreaterThan(0)
+  })
+})
+
+describe('the part of one process', () => {
+  /** Of a process whose demand and answers are those of the test. */
+  function part(over: Partial<BudgetStore> = {}, limit = new Limit(4)) {
+    const { clock, run } = openSimulatedClock()
+    const memory = openMemoryStore(clock)
+    const own = memory.of('me')
+    const calls = { update: 0, close: 0, changed: 0 }
+    const warnings: unknown[] = []
+    const demand = { waiting: 1, urgent: 0 }
+    const sharing = openSharing({
+      limit,
+      clock,
+      demand: () => demand,
+      logger: { warn: (fields: unknown) => void warnings.push(fields) } as unknown as Logger,
+      changed: () => {
+        calls.changed += 1
+      },
+      store: {
+        ...own,
+        update: (change) => {
+          calls.update += 1
+          return (over.update ?? own.update)(change)
+        },
+        close: async () => {
+          calls.close += 1
+        },
+      },
+    })
+    return {
+      ...{ clock, memory, calls, warnings, demand, limit, sharing },
+      run: (seconds: number) => run(clock.now() + seconds * SECOND),
+      holders: () => Object.keys((memory.division as unknown as Division | null)?.holders ?? {}),
+    }
+  }
+
+  test('may send once it has joined, and hears of it', async () => {
+    const { sharing, calls, run, holders } = part()
+    expect(sharing.mayGo()).toBe(false)
+    await run(0.1)
+    expect([sharing.mayGo(), calls.update, holders()]).toEqual([true, 1, ['me']])
+    expect(calls.changed).toBeGreaterThan(0)
+  })
+
+  test('goes on after two seconds without an answer, and warns once as long as there is none', async () => {
+    const away = part({ update: () => new Promise(() => {}) })
+    away.sharing.mayGo()
+    await away.run(1.9)
+    expect([away.sharing.mayGo(), away.warnings, away.calls.changed]).toEqual([false, [], 0])
+    await away.run(0.2)
+    expect([away.sharing.mayGo(), away.warnings]).toEqual([true, [{ why: 'no answer' }]])
+    expect([away.calls.changed, away.limit.share]).toEqual([1, null])
+  })
+
+  test('warns once while the store is away, and again the next time', async () => {
+    const { sharing, memory, warnings, run } = part()
+    sharing.mayGo()
+    await run(1)
+    for (const times of [1, 2]) {
+      memory.setAway(true)
+      await run(5)
+      expect(warnings).toEqual(Array(times).fill({ why: 'Error' }))
+      expect(sharing.mayGo()).toBe(true)
+      memory.setAway(false)
+      await run(5)
+      expect(sharing.mayGo()).toBe(true)
+    }
+  })
+
+  test('reports a rejection at once and once, and sends nothing until it is explained', async () => {
+    const { sharing, limit, clock, calls, run, memory } = part()
+    sharing.mayGo()
+    await run(0.5)
+    const before = calls.update
+    sharing.noteChange()
+    await run(0.2)
+    expect([calls.update, limit.isBlocked]).toEqual([before, false])
+    limit.rejected(limit.sent(clock.now()), clock.now(), 5 * SECOND)
+    sharing.noteChange()
+    expect(limit.isBlocked).toBe(true)
+    sharing.noteChange()
+    await run(0.1)
+    sharing.noteChange()
+    await run(0.1)
+    expect(calls.update).toBe(before + 1)
+    expect((memory.division as unknown as Division).episode).toMatchObject({ owner: 'me' })
+  })
+
+  test('stays while a request is in flight, however long, and leaves a second after the last', async () => {
+    const { sharing, limit, clock, demand, run, holders } = part()
+    sharing.mayGo()
+    await run(0.5)
+    const ticket = limit.sent(clock.now())
+    demand.waiting = 0
+    await run(30)
+    expect(holders()).toEqual(['me'])
+    limit.accepted(ticket, clock.now())
+    await run(3)
+    expect(holders()).toEqual([])
+  })
+
+  test('ends once: leaves, closes its store, and asks it nothing more', async () => {
+    const { sharing, calls, run, holders } = part()
+    sharing.mayGo()
+    await run(0.5)
+    const before = calls.update
+    const closed = Promise.all([sharing.close(), sharing.close()])
+    await run(0.1)
+    await closed
+    await sharing.close()
+    expect([holders(), calls.update, calls.close]).toEqual([[], before + 1, 1])
+    sharing.noteChange()
+    sharing.mayGo()
+    await run(10)
+    expect([calls.update, calls.close]).toEqual([before + 1, 1])
+  })
+
+  test('ends without asking a store that is away, or that it has not joined', async () => {
+    const idle = part()
+    await idle.sharing.close()
+    expect(idle.calls).toMatchObject({ update: 0, close: 1 })
+    const away = part()
+    away.sharing.mayGo()
+    await away.run(0.5)
+    away.memory.setAway(true)
+    await away.run(3)
+    const before = away.calls.update
+    const closed = away.sharing.close()
+    await away.run(1)
+    await closed
+    expect(away.calls).toMatchObject({ update: before, close: 1 })
   })
 })

@@ -100,7 +100,7 @@ describe('the next page', () => {
 test.each([
   [{ count: 7 }, 7],
   [{ count: 0 }, 0],
-  [{ count: '7' }, 7],
+  [{ count: '17' }, 17],
   [{ total: 7 }, 7],
   [{ total: '7' }, 7],
   [{ count: null, total: 7 }, 7],
