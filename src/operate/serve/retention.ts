@@ -76,7 +76,8 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
     await all('runs', () => pruneRuns(db, before))
     await all('deadLetters', () => pruneDeadLetters(db, before))
     await all('ticks', () => pruneTicks(db, before))
-    for (const { team_id } of await teamIds(db)) {
+    const numbered = await db.selectFrom('intake.teams').select('team_id').orderBy('team_id').execute()
+    for (const { team_id } of numbered) {
       for (const { name, table } of LOGS) {
         const log = { teamId: team_id, stream: name, table }
         await markPruned(db, log, before)
@@ -195,10 +196,6 @@ async function pruneTicks(db: Kysely<Warehouse>, before: string): Promise<number
         limit ${PORTION} for update skip locked
       ))`.execute(db),
   )
-}
-
-async function teamIds(db: Kysely<Warehouse>): Promise<readonly { readonly team_id: number }[]> {
-  return await db.selectFrom('intake.teams').select('team_id').orderBy('team_id').execute()
 }
 
 interface Log {
