@@ -80,7 +80,8 @@ beforeAll(async () => {
     `create table intake_safe_harbor.responses as
        select team::smallint as team_id, lpad(n::text, 32, '0') as patient, md5(form) as form_id, form, case when n <= few then true end as is_submitted,
          case when n > 10 then 1 end as visit, case when form = 'b' then n <= 11 end as is_archived, n <= 40 as is_skipped
-       from generate_series(1, 2) team, generate_series(1, 22) n, (values ('a', 10), ('b', 11), ('c', 12), ('d', 22)) own (form, few);
+       -- Two of each patient.
+       from generate_series(1, 2) team, generate_series(1, 22) n, generate_series(1, 2), (values ('a', 10), ('b', 11), ('c', 12), ('d', 22)) own (form, few);
      create table intake_safe_harbor.patients as
        select 1::smallint as team_id, lpad(n::text, 32, '0') as patient, case when n > 5 then '40-49' end as age_band,
          case when n <= 20 then 'MA' when n <= 31 then 'NY' end as state, null::text as sex_at_birth, null::int as birth_year, null::text as zip3,

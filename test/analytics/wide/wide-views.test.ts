@@ -487,6 +487,7 @@ describe('the view of a form', () => {
       t: 'checkbox',
       d: 'date',
       x: 'short_text',
+      c: 'single_choice',
       k: 'matrix',
       f: 'file',
       s: 'signature',
@@ -505,6 +506,7 @@ describe('the view of a form', () => {
       ...given('t', 'true'),
       ...given('d', '2001-02-03'),
       ...given('x', 'one'),
+      { question: { id: 'c', text: 'Ordered c' }, answer_choices: ['First', 'Second'] },
     ]
     service.records.responses.push(
       response('o1', 'o', { answers: once, is_submitted: false }),
@@ -544,6 +546,7 @@ describe('the view of a form', () => {
         ordered_n: '1',
         ordered_t: true,
         ordered_x: 'one',
+        ordered_c: 'First',
         ordered_f: null,
         ordered_s: null,
         ordered_k: null,
