@@ -24,15 +24,14 @@ create or replace function intake_raw.safe_choice(choice text, is_age boolean, i
     when not is_decided and (
       choice ~ '(^|[^0-9])[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}([^0-9]|$)|(^|[^0-9])([12][0-9]{3}[-/.](0?[1-9]|1[0-2])|(0?[1-9]|1[0-2])[-/.][12][0-9]{3})([^0-9]|$)|(^|[^0-9])[0-9]{5}(-[0-9]{4})?([^0-9]|$)|[0-9][-. ()0-9]{7,}[0-9]'
       or choice ~* '^\s*may\s*$'
-      or intake_ops.has_word(choice, 'q[1-4]|january|february|march|april|june|july|august|september|october|november|december')
-      or intake_ops.has_word(choice, 'enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre')
-      or intake_ops.has_word(choice, 'janvier|février|fevrier|mars|avril|juin|juillet|août|aout|septembre|octobre|novembre|décembre|decembre')
-      or intake_ops.has_word(choice, 'januar|februar|märz|maerz|juni|juli|oktober|dezember|januari|februari|maart|augustus')
-      or intake_ops.has_word(choice, 'gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre')
-      or intake_ops.has_word(choice, 'janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|novembro|dezembro')
-      or intake_ops.has_word(choice, '(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec|spring|summer|autumn|fall|winter)[.,]?\s+(of\s+)?[0-9].*')
-      or intake_ops.has_word(choice, '.*[0-9](st|nd|rd|th|er|º|[.])?\s+(of\s+|de\s+)?(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec|mai|mei)')
-      or intake_ops.has_word(choice, '(mai|mei)[.,]?\s+[0-9].*')
+      or intake_ops.has_word(choice, 'q[1-4]|january|february|march|april|june|july|august|september|october|november|december'
+        '|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre'
+        '|janvier|février|fevrier|mars|avril|juin|juillet|août|aout|septembre|octobre|novembre|décembre|decembre'
+        '|januar|februar|märz|maerz|juni|juli|oktober|dezember|januari|februari|maart|augustus'
+        '|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre'
+        '|janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|novembro|dezembro'
+        '|(jan|feb|mar|apr|may|mai|mei|jun|jul|aug|sept?|oct|nov|dec|spring|summer|autumn|fall|winter)[.,]?\s+(of\s+)?[0-9].*'
+        '|.*[0-9](st|nd|rd|th|er|º|[.])?\s+((of|de)\s+)?(jan|feb|mar|apr|may|mai|mei|jun|jul|aug|sept?|oct|nov|dec)')
     ) then null
     when is_age then intake_raw.safe_age(choice, 0)
     else choice
