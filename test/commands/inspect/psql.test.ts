@@ -218,6 +218,27 @@ describe('without psql', () => {
     expect(JSON.parse(piped.said.stdout).results).toHaveLength(1)
   })
 
+  it('a warehouse of a newer version is refused, and one that is not migrated, before anything is run', async () => {
+    const newest = `(select max(name) from intake_ops.migrations)`
+    const states = [
+      ['database_ahead', `insert into intake_ops.migrations values ('9999_tomorrow', '2030-01-01')`],
+      ['database_behind', `delete from intake_ops.migrations where name = ${newest}`],
+    ] as const
+    await query(warehouse.url, 'create table public.were as select * from intake_ops.migrations')
+    for (const [code, statement] of states) {
+      await query(warehouse.url, statement)
+      const refused = await own(['--json', '-c', `create table intake.${code} ()`])
+      await query(
+        warehouse.url,
+        'delete from intake_ops.migrations; insert into intake_ops.migrations select * from public.were',
+      )
+      expect([refused.code, JSON.parse(refused.stdout).error.code]).toEqual([1, code])
+    }
+    const made = `select tablename from pg_tables where tablename like 'database%'`
+    expect(await query(warehouse.url, made)).toEqual([])
+    await query(warehouse.url, 'drop table public.were')
+  })
+
   it('parameters of the connection stay, and those of the session are added', async () => {
     const url = new URL(warehouse.url)
     url.searchParams.set('application_name', 'mine')

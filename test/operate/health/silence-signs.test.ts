@@ -11,6 +11,41 @@ beforeAll(async () => {
 })
 afterAll(() => database?.drop())
 
+it('deliveries count as missing by team, also where no configuration was read; and configurations without deliveries', async () => {
+  await using own = await createTestDatabase()
+  await using session = await openSession({ url: own.url, purpose: 'signs' })
+  await session.client.query(`
+    insert into intake.teams (name) values ('a deliveries'), ('b both'), ('c configurations'), ('d others'), ('e nothing');
+    insert into intake_ops.webhook_secrets (team_id, config_id, secret, created_at)
+      select team_id, 'own', 'secret', now() - interval '5 hours' from generate_series(1, 3) team_id;
+    insert into intake.webhook_configs (team_id, id, is_active, _version, _origin, _deleted_at)
+      select team_id, id, is_active, now(), 'test', deleted_at
+      from (values (2, 'own', null::boolean, null::timestamptz), (3, 'own', false, null), (3, 'other', true, null), (4, 'other', true, null)) given (team_id, id, is_active, deleted_at);
+    insert into intake.webhook_deliveries
+      (team_id, id, event_id, webhook_config_id, status, response_status_code, next_retry_at, created_at, _version, _origin)
+    select team_id, id, id, config_id, 'x', code, retry_at, now() - age, now(), 'test'
+    from (values
+      (1, 'd1', 'own', 200, null::timestamptz, interval '1 hour'), (1, 'd2', 'own', 200, null, '2 hours'),
+      (1, 'd3', 'own', 500, null, '1 hour'), (1, 'd4', 'own', 500, now() + interval '1 hour', '1 hour'),
+      (1, 'd5', 'own', 200, null, '6 hours'), (1, 'd6', 'other', 200, null, '1 hour'),
+      (2, 'd1', 'own', 200, null, '1 hour'), (4, 'd1', 'other', 200, null, '1 hour')
+    ) given (team_id, id, config_id, code, retry_at, age)`)
+  const none = { active: 0, inactive: 0, gone: 0 }
+  const signs = await readSigns(session.db, { inboxDays: 30 })
+  expect(
+    signs.map((each) => [each.team, each.deliveredMissing, each.failedMissing, each.configurations]),
+  ).toEqual([
+    ['a deliveries', 2, 1, none],
+    ['b both', 1, 0, { ...none, active: 1 }],
+    ['c configurations', 0, 0, { ...none, inactive: 1 }],
+    ['d others', 0, 0, none],
+    ['e nothing', 0, 0, none],
+  ])
+  await session.client.query(`update intake.webhook_configs set _deleted_at = now() where team_id = 3`)
+  const [gone] = await readSigns(session.db, { inboxDays: 30, team: 'c configurations' })
+  expect(gone?.configurations).toEqual({ ...none, gone: 1 })
+})
+
 /** Pages that a round of the check reads when so many deliveries arrived long ago, and five are to be looked for. */
 async function pagesWith(stored: number): Promise<number> {
   await using session = await openSession({ url: database.url, purpose: 'plans' })

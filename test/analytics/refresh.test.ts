@@ -1,0 +1,66 @@
+/** Statistics of the planner after a load: made before the session ends, for tables that have none or have outgrown theirs. */
+import { expect, test } from 'vitest'
+import { refreshAnalytics } from '../../src/analytics/refresh.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
+import { query } from '../e2e/support/scene.ts'
+import { createTestDatabase } from '../support/database.ts'
+import { partition } from '../support/partition.ts'
+
+const ROWS = 10_000
+
+const put = (first: number, rows: number) => `
+  insert into intake.patients (team_id, id, address, _version, _origin)
+  select 1, 'p' || n, repeat('x', 100), now(), 'test' from generate_series(${first}, ${first + rows - 1}) n`
+
+async function refresh(url: string): Promise<void> {
+  await using session = await openSession({ url, purpose: 'test' })
+  expect(await refreshAnalytics(session.db)).toBeNull()
+}
+
+/** -1 without statistics. */
+async function known(url: string, table = 'patients'): Promise<number> {
+  const [row] = await query<{ rows: number }>(
+    url,
+    `select reltuples::int as rows from pg_class where oid = 'intake.${table}'::regclass`,
+  )
+  return row!.rows
+}
+
+test('a large table that has no statistics has them when the refresh is over; a small one, or one that has them, is left alone', async () => {
+  await using database = await createTestDatabase()
+  const { url } = database
+  await query(url, 'alter table intake.patients set (autovacuum_enabled = false)')
+  await query(url, `insert into intake.teams (name) values ('default'); ${put(1, ROWS)}`)
+  await query(url, `insert into intake.forms (team_id, id, _version, _origin) values (1, 'f', now(), 'test')`)
+  await refresh(url)
+  expect([await known(url), await known(url, 'forms')]).toEqual([ROWS, -1])
+  await query(url, put(ROWS + 1, ROWS))
+  await refresh(url)
+  expect(await known(url)).toBe(ROWS)
+})
+
+test('a table of partitions gets statistics again when it has a fifth more rows, by those of its partitions', async () => {
+  await using database = await createTestDatabase()
+  const { url } = database
+  await query(url, `insert into intake.teams (name) values ('default')`)
+  {
+    await using session = await openSession({ url, purpose: 'test' })
+    await session.client.query(`set application_name = 'partitions'`)
+    await partition(session.client, 2)
+  }
+  const parts = await query<{ name: string }>(
+    url,
+    `select inhrelid::regclass::text as name from pg_inherits where inhparent = 'intake.patients'::regclass`,
+  )
+  for (const { name } of parts) await query(url, `alter table ${name} set (autovacuum_enabled = false)`)
+  const analyzed = async (text: string) => {
+    await query(url, text)
+    // As autovacuum does: the partitions, not the whole.
+    for (const { name } of parts) await query(url, `analyze ${name}`)
+    await refresh(url)
+    return known(url)
+  }
+  expect(await analyzed(put(1, ROWS))).toBe(ROWS)
+  expect(await analyzed(put(ROWS + 1, ROWS / 10))).toBe(ROWS)
+  expect(await analyzed(put(ROWS * 1.1 + 1, ROWS / 5))).toBe(ROWS * 1.3)
+})
