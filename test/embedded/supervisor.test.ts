@@ -23,14 +23,16 @@ import { makeFolder, removeFolder } from '../support/folders.ts'
 const base = realpathSync(makeFolder('supervisor-'))
 afterAll(() => removeFolder(base))
 
-/** Fails once where it finds the file `failing`. */
+/** Fails as often as the file `failing` says; once where it says nothing. */
 const POSTGRES = `
-import { appendFileSync, existsSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 const words = process.argv.slice(2)
 const pidFile = 'postmaster.pid'
 appendFileSync('starts', JSON.stringify({ words, names: Object.keys(process.env), cwd: process.cwd() }) + '\\n')
 if (existsSync('failing')) {
-  rmSync('failing')
+  const more = Number(readFileSync('failing', 'utf8')) - 1
+  if (more > 0) writeFileSync('failing', String(more))
+  else rmSync('failing')
   console.error('FATAL:  for once')
   process.exit(1)
 }
@@ -131,6 +133,29 @@ test('a server stops when its only user was killed', async () => {
   await expect.poll(() => [identityOf(pid), isRunning(identity)]).toEqual([undefined, false])
   expect(starts()).toHaveLength(1)
 })
+
+test('a server is given up after six failed starts in a row, and not for those before it was ready', async () => {
+  const failing = join(home.cluster, 'failing')
+  writeFileSync(failing, '')
+  expect(await startSupervisor({ home, bin, unsafe: true })).toBe('started')
+  const { identity, port, token } = (await readAddress(home))!
+  const user = connect({ host: '127.0.0.1', port })
+  let said = ''
+  user.on('data', (data) => {
+    said += String(data)
+  })
+  user.write(`${token}\n`)
+  await expect.poll(() => said).toMatch(/^ready \d+\n$/)
+  expect(starts()).toHaveLength(2)
+  writeFileSync(failing, '100')
+  process.kill(findPostmaster(home)!.pid, 'SIGKILL')
+  await expect.poll(() => said, { timeout: 30_000 }).toMatch(/^ready \d+\nfailed\n$/)
+  expect(starts()).toHaveLength(2 + 6)
+  await expect
+    .poll(() => [isRunning(identity), existsSync(join(home.directory, 'supervisor.json'))])
+    .toEqual([false, false])
+  user.destroy()
+}, 60_000)
 
 test('a server that lost its supervisor is taken over as it runs, and stopped after its last user', async () => {
   const port = await freePort(undefined)

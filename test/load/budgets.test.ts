@@ -166,3 +166,41 @@ test('a connection that broke is replaced, and still wakes', async () => {
   await write(other, {}, true)
   await expect.poll(() => woken).toBe(1)
 })
+
+test('a connection that broke while many teams use it is replaced by one, which is closed with the budgets', async () => {
+  const connections = async () => {
+    const rows = await ask<{ pid: number }>(
+      warehouse.url,
+      `select pid from pg_stat_activity
+       where application_name = 'intake-sync request budget' and datname = current_database()`,
+    )
+    return rows.map(({ pid }) => pid)
+  }
+  const before = await connections()
+  const budgets = openBudgets(warehouse.url)
+  opened.push(budgets)
+  const teams = Array.from({ length: 10 }, (_, at) => budgets.ofTeam(20 + at))
+  const own = async () => (await connections()).filter((pid) => !before.includes(pid))
+  for (const again of [false, true]) {
+    const writes = teams.map(async (team) => {
+      for (;;) {
+        try {
+          return await write(team)
+        } catch {
+          // Tried again at once.
+        }
+      }
+    })
+    if (!again) {
+      await Promise.all(writes)
+      const [pid] = await own()
+      await ask(warehouse.url, 'select pg_terminate_backend($1)', [pid])
+      await expect.poll(own).toEqual([])
+      continue
+    }
+    for (const { writes: earlier } of await Promise.all(writes)) expect(earlier).toBe(1)
+  }
+  expect(await own()).toHaveLength(1)
+  await budgets[Symbol.asyncDispose]()
+  await expect.poll(own).toEqual([])
+})

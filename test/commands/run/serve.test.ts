@@ -2,7 +2,7 @@
 
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { runProgram } from '../../../src/commands/program.ts'
 import { adminOf } from '../../../src/commands/run/console.ts'
 import {
@@ -14,11 +14,13 @@ import {
 } from '../../../src/commands/run/serve.ts'
 import { readConfig } from '../../../src/config/config.ts'
 import { sign } from '../../../src/core/signature.ts'
+import { LIMITS } from '../../../src/ingest/http/in-flight.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { placeOf, seal, storeSecret } from '../../../src/warehouse/webhook-secrets.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import { ANYWHERE } from '../../e2e/support/serving.ts'
 import { configOf } from '../../e2e/support/teams.ts'
+import { openRaw } from '../../ingest/support/raw.ts'
 import { openReceiver, SECRET, shortOf } from '../../operate/alerts/receiver.ts'
 
 const ALL: Options = { ingest: true, drain: true, schedule: true, work: true }
@@ -174,6 +176,42 @@ it('parts that are turned off do not run, and the others do', async () => {
   expect(answers).toEqual({ drain: 503, schedule: 503, work: 503, ingest: 0 })
   expect(await serve('--no-work')).toBe(0)
   expect(answers).toEqual({ drain: 200, schedule: 200, work: 503, ingest: 400 })
+})
+
+it('connections of a trusted proxy do not count as those of one peer, and others do', async () => {
+  const { connectionsOfPeer } = LIMITS
+  onTestFinished(() => void Object.assign(LIMITS, { connectionsOfPeer }))
+  Object.assign(LIMITS, { connectionsOfPeer: 1 })
+  const stop = new AbortController()
+  const statuses: (number | null)[] = []
+  const ask = async (webhooks: string) => {
+    for (const from of ['127.0.0.8', '127.0.0.9']) {
+      await using first = await openRaw(webhooks, from)
+      await using second = await openRaw(webhooks, from)
+      for (const each of [second, first]) {
+        each.write('POST /webhooks HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}')
+        const answers = await each.answers(1).catch(() => [])
+        statuses.push(answers[0]?.status ?? null)
+      }
+    }
+  }
+  let asked = Promise.resolve()
+  const stdout = {
+    write(text: string | Uint8Array) {
+      asked = ask((JSON.parse(String(text)) as { webhooks: string }).webhooks).finally(() =>
+        stop.abort('SIGTERM'),
+      )
+    },
+  }
+  const code = await runProgram(['serve', '--json', '--no-drain', '--no-schedule', '--no-work'], {
+    env: {
+      ...{ ...configOf([access('north')]), ...ANYWHERE, DATABASE_URL: warehouse.url },
+      INTAKE_TRUSTED_PROXIES: '127.0.0.8',
+    },
+    ...{ stdout, stderr: { write: () => true }, signal: stop.signal, version: '' },
+  })
+  await asked
+  expect([code, statuses]).toEqual([0, [400, 400, 400, null]])
 })
 
 /** Rows past their retention and rows that are not; a dead letter that waits; a time of the schedule that was missed. */

@@ -246,6 +246,23 @@ describe('it begins again', () => {
     expect(await keptPages()).toEqual([])
   })
 
+  test.each([cases[1]!, cases[2]!, cases[3]!])(
+    '%s, and is continued with its own pages where it ends early too',
+    async (_, change, options = {}) => {
+      rig.service.records.patients = people(200)
+      await beginScan(8)
+      await change()
+      const again = await beginScan(3, { options })
+      const kept = await keptPages()
+      expect(kept.length).toBeGreaterThanOrEqual(2)
+      expect(again.asked).toEqual(expect.arrayContaining(kept))
+      const last = await night({ options })
+      expect(last.asked.length).toBeLessThanOrEqual(20 - kept.length + 2)
+      expect(last).toMatchObject({ text: null, ended: true })
+      expect(await stored()).toHaveLength(200)
+    },
+  )
+
   test('where the records moved while it was read, and the list is read once more', async () => {
     rig.service.records.patients = people(200)
     await beginScan(8)

@@ -302,6 +302,47 @@ test('closing a drain finishes the current batch and takes no other', async () =
   expect(await scene.inbox()).toEqual({ done: 400 })
 })
 
+test('closing a drain waits for the batch that is written, but not for ever', async () => {
+  const said: string[] = []
+  const logger = pino({}, { write: (line: string) => void said.push(JSON.parse(line).msg) })
+  const sessions = (state: string) =>
+    scene.rows<{ name: string }>(
+      `select application_name as name from pg_stat_activity where datname = current_database() and ${state}`,
+    )
+  await using other = await openSession({ url: scene.url, purpose: 'other hands' })
+  const closeWhileLocked = async (id: string, clock: typeof systemClock) => {
+    await other.client.query('begin; lock table intake.patients in share mode')
+    await scene.store([patientEvent(id, 1)])
+    const drain = openDrain({
+      ...{ url: scene.url, clock, logger, watch: unwatched, pollMs: 20 },
+      teams: [{ name: 'default', teamId: scene.teamId }],
+    })
+    await expect.poll(() => sessions(`wait_event_type = 'Lock'`)).toEqual([{ name: 'intake-sync drain' }])
+    return drain.close()
+  }
+  let isClosed = false
+  const closed = closeWhileLocked('p1', systemClock).then(() => {
+    isClosed = true
+  })
+  await expect.poll(() => sessions(`wait_event_type = 'Lock'`)).toHaveLength(1)
+  await expect.poll(() => sessions(`application_name = 'intake-sync listen intake_inbox'`)).toEqual([])
+  await sleep(100)
+  expect(isClosed).toBe(false)
+  await other.client.query('commit')
+  await closed
+  expect([await scene.inbox(), said]).toEqual([{ done: 1 }, []])
+
+  await closeWhileLocked('p2', {
+    ...systemClock,
+    async sleep(milliseconds, signal) {
+      if (milliseconds !== 15_000) await systemClock.sleep(milliseconds, signal)
+    },
+  })
+  await other.client.query('rollback')
+  await scene.drain()
+  expect(await scene.inbox()).toEqual({ done: 2 })
+})
+
 test('a drain that was closed leaves no timer', async () => {
   const { clock, sleeping } = openWatchedClock()
   const teams = [{ name: 'default', teamId: scene.teamId }]
