@@ -129,6 +129,30 @@ describe('status', () => {
     expect(text.output).not.toContain('canary')
   })
 
+  it('looks for deliveries in the inbox that are as old as its events may be, and no older', async () => {
+    await using warehouse = await openWarehouse()
+    await query(
+      warehouse.url,
+      `insert into intake.teams (name) values ('default');
+       insert into intake_ops.webhook_secrets (team_id, config_id, secret, created_at)
+         select team_id, 'c', '', now() - interval '90 days' from intake.teams;
+       insert into intake.webhook_deliveries
+         (team_id, id, event_id, webhook_config_id, status, response_status_code, created_at, _version, _origin)
+         select team_id, 'd' || days, 'e' || days, 'c', 'x', 200, now() - make_interval(days => days), now(), 'test'
+         from intake.teams, unnest('{2,9,20,60}'::int[]) as days`,
+    )
+    const missing = async (days: string) => {
+      const run = await runCommand(['status', '--json'], {
+        DATABASE_URL: warehouse.url,
+        INTAKE_INBOX_DAYS: days,
+      })
+      return JSON.parse(run.stdout).teams[0].webhooks.deliveries_missing
+    }
+    expect([await missing('1'), await missing('10'), await missing('30'), await missing('80')]).toEqual([
+      0, 2, 3, 4,
+    ])
+  })
+
   it('--max-age exits with 4 when a stream’s last success is older or missing; a failed run does not count', async () => {
     await using scene = await openScene()
     expect((await maxAge(scene, '26h')).code).toBe(4)

@@ -161,3 +161,23 @@ it('it ends although events keep arriving: it drains those stored when it began,
   const loaded = await scene.rows('select id from intake.patients order by id')
   expect(loaded.map(({ id }) => id)).toEqual(['a', 'b', 'c'])
 })
+
+it.each([
+  ['default', '', [{ id: 'd' }]],
+  ['default', 'v2.1', []],
+  ['other', '', []],
+])(
+  'where team %s requests version %j, an event is as whole as its own team requests it',
+  async (team, version, documents) => {
+    const data = { id: 'd', name: 'HIPAA', text: '', created_at: noonPlus(0), updated_at: noonPlus(0) }
+    await scene.store([{ ...patientEvent('d', 1, {}, { source: 'document' }), data }])
+    await scene.rows(`update intake_raw.inbox set status = 'done', settled_at = now()`)
+    const access = { INTAKE_BASE_URL: 'http://127.0.0.1:1', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }
+    const own = { ...access, INTAKE_TEAM: team, INTAKE_API_VERSION: version }
+    const env = { DATABASE_URL: scene.url, LOG_LEVEL: 'error', ...own }
+    const ended = await runCommand(['replay', '--inbox', '--since', '2020-01-01'], env)
+    expect(ended.code, ended.output).toBe(0)
+    expect(await scene.rows('select id from intake.documents')).toEqual(documents)
+    expect(await scene.asked()).toEqual(documents.length > 0 ? [] : ['documents d partial'])
+  },
+)

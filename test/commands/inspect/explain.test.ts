@@ -245,3 +245,25 @@ test('with several teams one must be given', async () => {
   expect([ended.code, ended.stderr]).toEqual([2, expect.stringContaining('default, other')])
   expect((await explain('patients p --team default')).code).toBe(0)
 })
+
+test.each([
+  ['default', '', 'won, and is the current state'],
+  ['default', 'v2.1', 'did not settle the state (partial)'],
+  ['other', '', 'did not settle the state (partial)'],
+])(
+  'where team %s requests version %j, an event is explained as its own team reads it',
+  async (team, version, expected) => {
+    const event = patientEvent('d', 1, {}, { source: 'document' })
+    const data = { id: 'd', name: 'HIPAA', text: '', created_at: noonPlus(0), updated_at: noonPlus(0) }
+    await scene.store([{ ...event, data }])
+    await scene.drain({ teams: [{ name: 'default', teamId: scene.teamId, apiVersion: '' }] })
+    const access = { INTAKE_BASE_URL: 'http://127.0.0.1:1', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }
+    const own = { ...access, INTAKE_TEAM: team, INTAKE_API_VERSION: version }
+    const ended = await runCommand(['explain', 'documents', 'd', '--json'], {
+      DATABASE_URL: scene.url,
+      ...own,
+    })
+    const said = JSON.parse(ended.stdout).events.map(({ told: outcome }: { told: string }) => outcome)
+    expect(said).toEqual([expect.stringContaining(expected)])
+  },
+)
