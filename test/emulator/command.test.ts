@@ -1,8 +1,11 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { emulatorCommand } from '../../src/commands/run/emulator.ts'
 import { UsageError } from '../../src/core/errors.ts'
 import { SHAPE_NAMES } from '../../src/emulator/shapes/catalogue.ts'
 import { type Running, startCli } from '../support/cli.ts'
+import { makeFolder, removeFolder } from '../support/folders.ts'
 
 /** A process of its own, and what it says when it serves. */
 async function start(until: string, ...options: string[]): Promise<{ child: Running; said: string }> {
@@ -47,6 +50,35 @@ describe('intake-sync emulator', () => {
     )
     child.kill('SIGINT')
     expect(await child.ended).toMatchObject({ code: 0, signal: null })
+  })
+
+  it('names the files that could not be imported, with reasons, and counts the others', async () => {
+    const folder = makeFolder('imports-')
+    const item = { linkId: '1', text: 'Q', type: 'string' }
+    const files = {
+      'broken.json': '{',
+      'form.json': JSON.stringify({
+        resourceType: 'Questionnaire',
+        title: 'F',
+        status: 'active',
+        item: [item],
+      }),
+      'other.json': '{}',
+      'worse.yaml': 'a: [',
+    }
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+    const options = ['--port', '0', '--patients', '1', '--json', '--import-questionnaires', folder]
+    const { child } = await start('\n', ...options)
+    child.kill('SIGTERM')
+    const { code, stderr } = await child.ended
+    removeFolder(folder)
+    expect(code).toBe(0)
+    const [broken, worse, ...rest] = stderr.trimEnd().split('\n')
+    expect(broken).toMatch(/^not imported: broken\.json: \S/)
+    expect(worse).toMatch(/^not imported: worse\.yaml: \S/)
+    expect(rest).toEqual([
+      'imported 0 patients, 1 forms with 1 questions, 0 responses; 1 files are not questionnaires',
+    ])
   })
 
   it.each([

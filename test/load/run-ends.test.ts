@@ -6,6 +6,7 @@ import { cancelRun, stopRun } from '../../src/load/cancel-run.ts'
 import type { ClaimedSlice } from '../../src/load/claims.ts'
 import { release } from '../../src/load/lost-slices.ts'
 import { plannedRunOf, settlePending, storeEnd } from '../../src/load/slice.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { rowsOf } from './loading.ts'
 import {
   database,
@@ -57,6 +58,20 @@ describe('slices that no worker has begun', () => {
         run,
       ]),
     ).toHaveLength(2)
+  })
+
+  test('are settled without waiting for one that another session has locked, which stays as it is', async () => {
+    const run = await plan(['north forms', 'north packets'])
+    await using other = await openSession({ url: database.url, purpose: 'other' })
+    await other.client.query('begin')
+    await other.client.query(
+      `select from intake_ops.slices where run_id = ${run} and stream = 'forms' for update`,
+    )
+    await using own = await openSession({ url: database.url, purpose: 'own', lockTimeoutMs: 1_000 })
+    await settlePending(own.db, { runId: run }, 'canceled', INTERRUPTED)
+    await other.client.query('rollback')
+    expect(await states(run)).toEqual(['north forms pending', 'north packets canceled why', 'end pending'])
+    expect(await reports()).toMatchObject([{ stream: 'packets' }])
   })
 
   test('of a verification leave no report of a backfill', async () => {

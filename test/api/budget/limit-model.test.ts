@@ -121,6 +121,14 @@ describe('the limit is raised', () => {
     expect(model.state).toMatchObject({ proven: 115, raise: 0.2 })
   })
 
+  test('at most to twice as much in one step', () => {
+    const { model } = open({ count: 100 })
+    quiet(model, 31)
+    const counts = Array.from({ length: 6 }, (_, at) => quiet(model, 34 + 3 * at))
+    expect(counts).toEqual([115, 138, 193, 347, 694, 1_388])
+    expect(model.state).toMatchObject({ proven: 694, raise: 1 })
+  })
+
   test('only after the unused part of the window was narrowed, and later where one request is much of it', () => {
     const widened = open({ count: 100, margin: 4_000 })
     expect([quiet(widened.model, 31), quiet(widened.model, 32)]).toEqual([100, 100])

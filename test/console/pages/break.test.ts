@@ -107,3 +107,14 @@ it('nothing is broken that could not be audited, and it may be tried again', asy
     false,
   ])
 })
+
+it('the newest fifty are shown, the newest first', async () => {
+  damages.set('whole', damage({}))
+  damages.set('heals', damage({}))
+  for (let times = 0; times < 51; times += 1) await ended('whole')
+  await ended('heals')
+  const { text } = await operator.get('/break')
+  const rows = text.split('<tbody>')[1]!.split('</tbody>')[0]!.split('</tr>').slice(0, -1)
+  expect(rows).toHaveLength(50)
+  expect(rows.map((row) => row.includes('Break heals'))).toEqual([true, ...Array(49).fill(false)])
+})

@@ -226,3 +226,16 @@ it('an event, a record and its values are those of the team that was asked for; 
     expect.stringMatching(/ value south\/patients\/p field city$/),
   ])
 })
+
+it('of many reasons for dead letters the two hundred with most are listed', async () => {
+  await rows(`
+    insert into intake_ops.dead_letters (team_id, stream, record_id, origin, reason, fingerprint)
+    select 1, 'documents', 'd', 'x', 'reason ' || reason, 'limit ' || reason || ' ' || again
+    from generate_series(1, 230) as reason, generate_series(1, case when reason <= 200 then 2 else 10 end) as again`)
+  const listed = async () => tableIn(await whole(steward, '/dead-letters'), 'Dead letters by reason')
+  await expect.poll(async () => (await listed()).join()).toContain('reason 230')
+  const shown = (await listed()).map((row) => / ([\d,]+) [\d,]+ \d{4}-/.exec(row)![1])
+  expect(shown).toHaveLength(200)
+  expect(shown.slice(0, 31)).toEqual(['1,001', ...Array(30).fill('10')])
+  expect(shown.slice(31)).not.toContain('1')
+})
