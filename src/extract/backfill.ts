@@ -68,11 +68,14 @@ async function executeRun(
   const wake = () => notifier.notify()
   let failure: unknown = null
   let wellAt = clock.now()
-  const onFailed = (thrown: unknown) => {
+  const note = (thrown: unknown) => {
     const error = warehouseError(thrown)
     // Others have a slice that was lost, and temporary failures are retried.
     const mayPass = error.verdict === 'retry' && clock.now() - wellAt < TROUBLE_MS * 1_000
     if (error.code !== 'slice_lost' && !mayPass) failure ??= error
+  }
+  const onFailed = (thrown: unknown) => {
+    note(thrown)
     wake()
   }
   const stop = () => {
@@ -112,9 +115,10 @@ async function executeRun(
         if (canClaim) wellAt = clock.now()
       } catch (error) {
         if (isLost) throw error
-        onFailed(error)
+        // Wakes nobody: looking again without a pause would let no event in, not even the end of the session.
+        note(error)
       }
-      await notifier.wait(seen, LOOK_MS)
+      if (failure === null) await notifier.wait(seen, LOOK_MS)
     }
   } catch (error) {
     await worker.close()

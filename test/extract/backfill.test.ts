@@ -187,6 +187,33 @@ test('a run that is stopped before it begins is interrupted, and asks the servic
   expect([asked, (await runs())[0]!.status]).toEqual([0, 'interrupted'])
 })
 
+test('a run whose session ends fails at once: without the lock of the run, it is not one of those troubles that pass', async () => {
+  let asked = false
+  let answer = () => {}
+  const slow = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  const ready = async () => {
+    asked = true
+    await slow
+  }
+  const ended = backfill(options([source('one', ready)])).then(
+    ({ status }) => status,
+    (error: { code: string }) => error.code,
+  )
+  await expect.poll(() => asked).toBe(true)
+  const end = `select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and application_name = 'intake-sync backfill'`
+  expect(await rowsOf(session, end)).toHaveLength(1)
+  const endedAt = systemClock.now()
+  await systemClock.sleep(500)
+  answer()
+  expect(await ended).toMatch(/^warehouse_/)
+  // Half a minute is for troubles that pass.
+  expect(systemClock.now() - endedAt).toBeLessThan(20_000_000)
+  expect(await runs()).toMatchObject([{ status: 'failed', error: expect.any(String) }])
+})
+
 describe('a run that can claim nothing', () => {
   /** Claims fail for a reason that may pass. */
   async function withoutClaims<Result>(
