@@ -204,8 +204,8 @@ test('a run whose session ends fails at once: without the lock of the run, it is
   await expect.poll(() => asked).toBe(true)
   const end = `select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and application_name = 'intake-sync backfill'`
-  expect(await rowsOf(session, end)).toHaveLength(1)
   const endedAt = systemClock.now()
+  expect(await rowsOf(session, end)).toHaveLength(1)
   await systemClock.sleep(500)
   answer()
   expect(await ended).toMatch(/^warehouse_/)
