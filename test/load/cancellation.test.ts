@@ -52,7 +52,8 @@ test('a run that was canceled before it listened is stopped at once', async () =
 test('a run is stopped by a notice once it is canceled, and not by that of another run', async () => {
   using cancellation = await open()
   await note(otherId)
-  for (const run of [runId, otherId]) await notify(run)
+  // The other one first: no look at this run is on its way that would see what comes later.
+  for (const run of [otherId, runId]) await notify(run)
   await looked()
   expect(cancellation.signal.aborted).toBe(false)
   await note()
