@@ -24,6 +24,7 @@ create or replace function intake_raw.safe_choice(choice text, is_age boolean, i
     when not is_decided and (
       choice ~ '(^|[^0-9])[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}([^0-9]|$)|(^|[^0-9])([12][0-9]{3}[-/.](0?[1-9]|1[0-2])|(0?[1-9]|1[0-2])[-/.][12][0-9]{3})([^0-9]|$)|(^|[^0-9])[0-9]{5}(-[0-9]{4})?([^0-9]|$)|[0-9][-. ()0-9]{7,}[0-9]'
       or choice ~* '^\s*may\s*$'
+      -- `.*` takes the rest of the text, so that no word has to end or begin at the digit.
       or intake_ops.has_word(choice, 'q[1-4]|january|february|march|april|june|july|august|september|october|november|december'
         '|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre'
         '|janvier|février|fevrier|mars|avril|juin|juillet|août|aout|septembre|octobre|novembre|décembre|decembre'

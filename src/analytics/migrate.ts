@@ -158,21 +158,32 @@ async function runBatches({ client }: Session, text: string): Promise<void> {
   for (const statement of statementsIn(text)) while (((await client.query(statement)).rowCount ?? 0) > 0);
 }
 
-/** SQL_ASCII takes every text as it comes; others lack characters that migrations, names and answers have. */
-async function refuseEncoding(db: Kysely<Warehouse>): Promise<void> {
+/** Why the database may not be able to store every text, and what to do; null if it is encoded in UTF-8. */
+export async function encodingProblem(
+  db: Kysely<Warehouse>,
+): Promise<{ readonly encoding: string; readonly message: string; readonly hint: string } | null> {
   const { rows } = await sql<{
     encoding: string
   }>`select current_setting('server_encoding') as encoding`.execute(db)
   const { encoding } = rows[0]!
-  if (encoding === 'UTF8' || encoding === 'SQL_ASCII') return
-  throw new IntakeError(
-    `the database is encoded in ${encoding}, which cannot store every text; nothing was changed`,
-    {
-      code: 'migration_failed',
-      verdict: 'stop',
-      hint: "create a new one: create database … encoding 'UTF8' template template0",
-    },
-  )
+  if (encoding === 'UTF8') return null
+  return {
+    encoding,
+    message: `the database is encoded in ${encoding}, which cannot store every text`,
+    hint: "create a new one: create database … encoding 'UTF8' template template0",
+  }
+}
+
+/** SQL_ASCII stores the bytes of any text; every other encoding lacks characters that our own migrations contain. */
+async function refuseEncoding(db: Kysely<Warehouse>): Promise<void> {
+  const problem = await encodingProblem(db)
+  if (problem === null || problem.encoding === 'SQL_ASCII') return
+  const { message, hint } = problem
+  throw new IntakeError(`${message}; nothing was changed`, {
+    code: 'migration_failed',
+    verdict: 'stop',
+    hint,
+  })
 }
 
 function migrationFailed(name: string, error: unknown, state: string): IntakeError {

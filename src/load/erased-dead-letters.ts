@@ -99,7 +99,8 @@ const PORTION = 1_000
  * Removes the bodies of dead letters that were settled `days` (INTAKE_INBOX_DAYS) ago, which are health data. Returns how
  * many were removed.
  *
- * Invariant: the dead letters themselves stay, with reason, record and status; waiting ones keep their bodies.
+ * Invariant: the dead letters themselves stay, with reason, record and status; waiting ones keep their bodies. Waits for no
+ * lock: a locked body is left to the next call.
  */
 export async function removeSettledBodies(
   db: Kysely<Warehouse>,
@@ -113,7 +114,7 @@ export async function removeSettledBodies(
           select body.dead_letter_id
           from intake_ops.dead_letters dead join intake_raw.set_aside body on body.dead_letter_id = dead.id
           where dead.settled_at < ${before} and dead.status <> 'waiting'
-          limit ${PORTION}
+          limit ${PORTION} for update of body skip locked
         ))`.execute(db)
       const count = Number(numAffectedRows ?? 0n)
       removed += count

@@ -1,4 +1,5 @@
 /** A backfill in this process: when a team's part is over, what is closed, what it reports, and when it gives up. */
+import net from 'node:net'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Division } from '../../src/api/budget/division.ts'
@@ -187,7 +188,44 @@ test('a run that is stopped before it begins is interrupted, and asks the servic
   expect([asked, (await runs())[0]!.status]).toEqual([0, 'interrupted'])
 })
 
-test('a run whose session ends fails at once: without the lock of the run, it is not one of those troubles that pass', async () => {
+/** The end of an answer, and the error with which a server that shuts down ends a session (57P01). */
+const READY = Buffer.from('Z\0\0\0\x05I', 'latin1')
+const SHUTDOWN = Buffer.from('E\0\0\0\x16SFATAL\0C57P01\0Mx\0\0', 'latin1')
+
+/** A way to the warehouse that can end one session between two statements: an error first, the end half a second later. */
+async function openWayTo(url: string, purpose: string) {
+  const { hostname, port } = new URL(url)
+  let isEnding = false
+  const server = net.createServer({ noDelay: true }, (near) => {
+    const far = net.connect(Number(port), hostname)
+    let isOfPurpose = false
+    near.once('data', (startup) => {
+      isOfPurpose = startup.includes(`intake-sync ${purpose}\0`)
+    })
+    near.pipe(far).on('data', (piece) => {
+      near.write(piece)
+      if (!isEnding || !isOfPurpose || !piece.subarray(-READY.length).equals(READY)) return
+      far.removeAllListeners('data').resume()
+      near.write(SHUTDOWN)
+      setTimeout(() => near.destroy(), 500)
+    })
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const)
+      one.on('error', () => {}).on('close', () => other.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const way = new URL(url)
+  way.host = `127.0.0.1:${(server.address() as net.AddressInfo).port}`
+  const end = () => {
+    isEnding = true
+  }
+  const close = () => new Promise<void>((resolve) => server.close(() => resolve()))
+  return { url: way.href, end, [Symbol.asyncDispose]: close }
+}
+
+test('a run whose session ends fails at once, though the error comes before the end: without its lock, that does not pass', async () => {
   let asked = false
   let answer = () => {}
   const slow = new Promise<void>((resolve) => {
@@ -197,15 +235,14 @@ test('a run whose session ends fails at once: without the lock of the run, it is
     asked = true
     await slow
   }
-  const ended = backfill(options([source('one', ready)])).then(
+  await using way = await openWayTo(database.url, 'backfill')
+  const ended = backfill(options([source('one', ready)], { url: way.url })).then(
     ({ status }) => status,
     (error: { code: string }) => error.code,
   )
   await expect.poll(() => asked).toBe(true)
-  const end = `select pg_terminate_backend(pid) from pg_stat_activity
-    where datname = current_database() and application_name = 'intake-sync backfill'`
   const endedAt = systemClock.now()
-  expect(await rowsOf(session, end)).toHaveLength(1)
+  way.end()
   await systemClock.sleep(500)
   answer()
   expect(await ended).toMatch(/^warehouse_/)

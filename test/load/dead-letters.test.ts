@@ -197,6 +197,20 @@ describe('bodies of dead letters', () => {
     expect(await remove(1)).toBe(1)
   })
 
+  test('that are locked are left to the next time, and the others are removed without a wait', async () => {
+    await put(['locked', 'free'].map((recordId) => deadLetter({ recordId, body: recordId })))
+    for (const id of ['locked', 'free']) await settle(id, 'resolved', '2026-01-01T00:00:00Z')
+    await using other = await openSession({ url: database.url, purpose: 'test' })
+    await other.client.query('begin')
+    await other.client.query(`
+      select from intake_raw.set_aside body join intake_ops.dead_letters dead on dead.id = body.dead_letter_id
+      where record_id = 'locked' for update of body`)
+    expect(await remove()).toBe(1)
+    await other.client.query('rollback')
+    expect(await remove()).toBe(1)
+    expect(await bodies()).toEqual([])
+  })
+
   test('are all removed, also when one statement cannot remove them all', async () => {
     await rowsOf(
       session,

@@ -29,7 +29,8 @@ function cron(file: string): string {
 }
 
 function systemd(file: string): string {
-  const word = (path: string) => (/^[\w./:@+-]+$/.test(path) ? path : `"${path.replaceAll('%', '%%')}"`)
+  const escaped = (path: string) => path.replaceAll('%', '%%')
+  const word = (path: string) => (/^[\w./:@+-]+$/.test(path) ? path : `"${escaped(path)}"`)
   return `# /etc/systemd/system/intake-sync.service
 [Unit]
 Description=intake-sync: receives webhooks, and backfills every night
@@ -39,7 +40,7 @@ After=network-online.target
 [Service]
 ExecStart=${word(process.execPath)} ${word(CLI)} serve
 Environment=${word(`INTAKE_ENV_FILE=${file}`)}
-WorkingDirectory=${dirname(file).replaceAll('%', '%%')}
+WorkingDirectory=${escaped(dirname(file))}
 Restart=on-failure
 RestartPreventExitStatus=2
 UMask=0077

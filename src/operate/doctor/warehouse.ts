@@ -6,7 +6,7 @@
  */
 import { sql } from 'kysely'
 import { waitingQuestions, waitingText } from '../../analytics/classify.ts'
-import { migrationStatus } from '../../analytics/migrate.ts'
+import { encodingProblem, migrationStatus } from '../../analytics/migrate.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
 import { readWaitingSlices, WAITING_SLICES_HINT, waitingSlicesText } from '../health/runs.ts'
@@ -129,16 +129,9 @@ async function backendOf({ db }: Session): Promise<number> {
 }
 
 async function encodingCheck({ db }: Session): Promise<Check> {
-  const { rows } = await sql<{
-    encoding: string
-  }>`select current_setting('server_encoding') as encoding`.execute(db)
-  const { encoding } = rows[0]!
-  if (encoding === 'UTF8') return ok('database encoding', 'UTF8')
-  return failed(
-    'database encoding',
-    `the database is encoded in ${encoding}, which cannot store every text`,
-    "create a new one: create database … encoding 'UTF8' template template0",
-  )
+  const problem = await encodingProblem(db)
+  if (problem === null) return ok('database encoding', 'UTF8')
+  return failed('database encoding', problem.message, problem.hint)
 }
 
 const TRIAL_KB = 512

@@ -179,10 +179,11 @@ async function runHousekeeping({ url, inboxDays, retention, logger }: Housekeepi
     const bodies = await removeSettledBodies(db, age)
     if (bodies > 0) logger.info({ bodies }, 'old bodies of dead letters removed')
     await dropOldCounts(url)
+    if (retention !== undefined) {
+      const pruned = await prune({ ...retention, db, now: age.now, forMs: PRUNE_MS })
+      if (Object.values(pruned).some((count) => count > 0)) logger.info(pruned, 'expired rows removed')
+    }
     await settleDeliveries(db, inboxDays)
-    if (retention === undefined) return
-    const pruned = await prune({ ...retention, db, now: age.now, forMs: PRUNE_MS })
-    if (Object.values(pruned).some((count) => count > 0)) logger.info(pruned, 'expired rows removed')
   } catch (error) {
     logger.warn({ code: warehouseError(error).code }, 'housekeeping failed; retried in an hour')
   }

@@ -50,7 +50,7 @@ const PORTION = 1_000
 const KEPT_RUNS = 2
 const LOCK_TIMEOUT_MS = 1_000
 
-/** For what removes expired rows: a removal that waits for a lock is left to the next round. */
+/** For removals of expired rows: one that waits for a lock fails soon, and the next round repeats it. */
 export async function openRetention(url: string): Promise<Session> {
   return await openSession({ url, purpose: 'retention', lockTimeoutMs: LOCK_TIMEOUT_MS })
 }

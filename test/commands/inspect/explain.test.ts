@@ -263,7 +263,7 @@ test.each([
       DATABASE_URL: scene.url,
       ...own,
     })
-    const said = JSON.parse(ended.stdout).events.map(({ told: outcome }: { told: string }) => outcome)
-    expect(said).toEqual([expect.stringContaining(expected)])
+    const outcomes = JSON.parse(ended.stdout).events.map(({ told: outcome }: { told: string }) => outcome)
+    expect(outcomes).toEqual([expect.stringContaining(expected)])
   },
 )

@@ -225,19 +225,23 @@ describe('a failing service', () => {
   })
 })
 
+/** Loaders whose calls, counted from 1, fail with the error that `failure` returns. */
+function loadersThat(failure: (call: number) => Error | null) {
+  let calls = 0
+  const run = ((work) => {
+    calls += 1
+    const error = failure(calls)
+    return error === null ? rig.loaders.run(work) : Promise.reject(error)
+  }) as typeof rig.loaders.run
+  return { ...rig.loaders, run }
+}
+
 test('a round that ends early makes every unsettled row due again at once', async () => {
   rig.service.records.patients = [person('p')]
   await ask(['p'])
   await ask(['f'], 'forms')
   const broken = new Error('the warehouse is away')
-  let calls = 0
-  const loaders = {
-    ...rig.loaders,
-    run: ((work) => {
-      calls += 1
-      return calls === 2 ? Promise.reject(broken) : rig.loaders.run(work)
-    }) as typeof rig.loaders.run,
-  }
+  const loaders = loadersThat((call) => (call === 2 ? broken : null))
   await expect(
     refetchRound({ teamId: rig.teamId, loaders, clock: systemClock }, asked, ['patients', 'forms']),
   ).rejects.toBe(broken)
@@ -251,14 +255,7 @@ test('a round whose warehouse is away fails with the first error, and its rows a
   rig.service.records.patients = [person('p')]
   await ask(['p'])
   const broken = new Error('the warehouse is away')
-  let calls = 0
-  const loaders = {
-    ...rig.loaders,
-    run: ((work) => {
-      calls += 1
-      return calls > 1 ? Promise.reject(calls === 2 ? broken : new Error('still')) : rig.loaders.run(work)
-    }) as typeof rig.loaders.run,
-  }
+  const loaders = loadersThat((call) => (call === 1 ? null : call === 2 ? broken : new Error('still')))
   await expect(
     refetchRound({ teamId: rig.teamId, loaders, clock: systemClock }, asked, ['patients']),
   ).rejects.toBe(broken)

@@ -6,37 +6,41 @@ import { openNotices } from '../../../src/ingest/inbox/notices.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { ask } from '../../support/sessions.ts'
 
-test('a commit while a notice is sent has another one, and many at once share it', async () => {
-  await using database = await createTestDatabase()
-  const listener = new pg.Client({ connectionString: database.url, application_name: 'tests' })
-  await listener.connect()
+/** Counts the notices that a drain would receive. */
+async function openListener(url: string) {
+  const client = new pg.Client({ connectionString: url, application_name: 'tests' })
+  await client.connect()
   let received = 0
-  listener.on('notification', () => {
+  client.on('notification', () => {
     received += 1
   })
-  await listener.query('listen intake_inbox')
+  await client.query('listen intake_inbox')
+  return {
+    get received() {
+      return received
+    },
+    [Symbol.asyncDispose]: () => client.end(),
+  }
+}
+
+test('a commit while a notice is sent has another one, and many at once share it', async () => {
+  await using database = await createTestDatabase()
+  await using listener = await openListener(database.url)
   const notices = openNotices({ url: database.url, clock: systemClock, statementMs: 60_000 })
   try {
     notices.send()
     for (let commits = 0; commits < 5; commits++) notices.send()
-    await expect.poll(() => received).toBe(2)
+    await expect.poll(() => listener.received).toBe(2)
     notices.send()
-    await expect.poll(() => received).toBe(3)
+    await expect.poll(() => listener.received).toBe(3)
   } finally {
     await notices.close()
-    await listener.end()
   }
 })
 
 test('a connection that broke is replaced, after a second, and later commits have their notices', async () => {
   await using database = await createTestDatabase()
-  const listener = new pg.Client({ connectionString: database.url, application_name: 'tests' })
-  await listener.connect()
-  let received = 0
-  listener.on('notification', () => {
-    received += 1
-  })
-  await listener.query('listen intake_inbox')
+  await using listener = await openListener(database.url)
   const pauses: number[] = []
   const clock = {
     ...systemClock,
@@ -48,7 +52,7 @@ test('a connection that broke is replaced, after a second, and later commits hav
   const notices = openNotices({ url: database.url, clock, statementMs: 60_000 })
   try {
     notices.send()
-    await expect.poll(() => received).toBe(1)
+    await expect.poll(() => listener.received).toBe(1)
     await ask(
       database.url,
       `select pg_terminate_backend(pid, 5000) from pg_stat_activity
@@ -57,12 +61,11 @@ test('a connection that broke is replaced, after a second, and later commits hav
     await expect
       .poll(() => {
         notices.send()
-        return received
+        return listener.received
       })
       .toBeGreaterThan(1)
     expect(pauses.filter((pause) => pause !== 20)).toEqual([1_000])
   } finally {
     await notices.close()
-    await listener.end()
   }
 })

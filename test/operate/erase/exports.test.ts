@@ -251,7 +251,7 @@ test('of dead letters of the inbox, those that name the patient are removed, and
     event('q of patient-1'),
     '{"cut": "patient-1',
     '{"cut": "patient-12',
-    // Of no event: any word may be the id.
+    // Not an event, so any of its words may be the id of the patient.
     '{"note": "c/o patient-1"}',
   ]
   for (const [at, body] of bodies.entries()) {

@@ -197,7 +197,8 @@ test('a verification by workers finds the same, needs attention, and says in how
   expect(own!.deep).toEqual(before!.deep)
 })
 
-test('where a worker cannot read the responses for the comparison, the exports fail, and their tables are not called equal', async () => {
+/** The service refuses the list of responses when it is read a second time. */
+function refuseSecondReading(): void {
   const { interfere } = service
   service.interfere = (request, answer) => {
     if (interfere(request, answer)) return true
@@ -205,6 +206,10 @@ test('where a worker cannot read the responses for the comparison, the exports f
     if (isSecond) json(answer, {}, 403)
     return isSecond
   }
+}
+
+test('where a worker cannot read the responses for the comparison, the exports fail, and their tables are not called equal', async () => {
+  refuseSecondReading()
   const { run_id, ...ended } = await verifiedByWorker()
   expect(ended).toEqual({ status: 'failed', error: expect.stringMatching(/^default\/exports: .*403/) })
   const compared = `select stream from intake_ops.verifications where run_id = $1 order by 1`
@@ -215,13 +220,7 @@ test('where a worker cannot read the responses for the comparison, the exports f
 })
 
 test('where the second reading fails, the exports fail, and the streams that were compared keep their results', async () => {
-  const { interfere } = service
-  service.interfere = (request, answer) => {
-    if (interfere(request, answer)) return true
-    const isSecond = LIST.test(request.url) && lists > 1
-    if (isSecond) json(answer, {}, 403)
-    return isSecond
-  }
+  refuseSecondReading()
   const ended = await run('verify', '--deep', '--json', '--streams', NAMES)
   expect(ended.code, ended.output).toBe(1)
   expect(JSON.parse(ended.stdout)).toMatchObject({
