@@ -133,7 +133,7 @@ const WAREHOUSE = explained({
   database_ahead:
     'A newer version has migrated the warehouse. Going back is not possible. → Use the newer version, or restore a backup that was made before the upgrade.',
   migration_failed:
-    'A migration failed, and its transaction was rolled back. → Follow the reason in the message, then run `intake-sync migrate` again.',
+    'A migration failed, and its transaction was rolled back; or the encoding of the database cannot store every text. → Follow the reason in the message, then run `intake-sync migrate` again.',
   views_in_use:
     'Views of others depend on a view whose columns change. → Drop the views that the hint names, run `intake-sync migrate`, then create them again.',
   embedded_not_started:
