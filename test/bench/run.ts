@@ -138,7 +138,7 @@ const sections: readonly Section[] = [
     name: 'rate',
     measure: async () => [
       ...(await benchRate({ seconds: quick ? 5 : 20 })),
-      ...(await benchSharedRate(quick ? { seconds: 5, requests: 0 } : { seconds: 30, requests: 1_500 })),
+      ...(await benchSharedRate(quick ? { seconds: 5, requests: 0 } : { seconds: 60, requests: 1_500 })),
     ],
   },
 ]
