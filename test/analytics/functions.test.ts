@@ -246,8 +246,10 @@ describe('a choice for researchers', () => {
   const MONTHS = [
     ...'january february march april june july august september october november december'.split(' '),
     ...'enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre'.split(' '),
-    ...'janvier février mars avril juin juillet août septembre octobre novembre décembre'.split(' '),
-    ...'januar februar märz juni juli oktober dezember januari februari maart augustus'.split(' '),
+    ...'janvier février fevrier mars avril juin juillet août aout septembre octobre novembre décembre decembre'.split(
+      ' ',
+    ),
+    ...'januar februar märz maerz juni juli oktober dezember januari februari maart augustus'.split(' '),
     ...'gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre'.split(' '),
     ...'janeiro fevereiro março maio junho julho setembro outubro novembro dezembro'.split(' '),
   ]

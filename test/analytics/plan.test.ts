@@ -144,10 +144,14 @@ it.each([
   ['alter view intake.b set (security_barrier = true)', 'intake.b', 'ACCESS EXCLUSIVE', false],
   ['drop index if exists intake.b', 'intake.b', 'ACCESS EXCLUSIVE', false],
   ['drop table intake.b', 'intake.b', 'ACCESS EXCLUSIVE', false],
+  ['drop view if exists intake.b', 'intake.b', 'ACCESS EXCLUSIVE', false],
+  ['drop materialized view intake.b', 'intake.b', 'ACCESS EXCLUSIVE', false],
+  ['drop sequence intake.b', 'intake.b', 'ACCESS EXCLUSIVE', false],
   ['analyze intake.b', 'intake.b', 'SHARE UPDATE EXCLUSIVE', true],
   ['vacuum intake.b', 'intake.b', 'SHARE UPDATE EXCLUSIVE', true],
   ['truncate table intake.b', 'intake.b', 'ACCESS EXCLUSIVE', false],
   ['create policy a on intake.b using (true)', 'intake.b', 'ACCESS EXCLUSIVE', false],
+  ['alter policy a on intake.b using (true)', 'intake.b', 'ACCESS EXCLUSIVE', false],
   ['drop policy a on intake.b', 'intake.b', 'ACCESS EXCLUSIVE', false],
   [
     'create or replace trigger a after insert on intake.b execute function c()',
@@ -155,12 +159,23 @@ it.each([
     'SHARE ROW EXCLUSIVE',
     false,
   ],
+  [
+    'create trigger a after insert on intake.b execute function c()',
+    'intake.b',
+    'SHARE ROW EXCLUSIVE',
+    false,
+  ],
   ['insert into intake.b values (1)', 'intake.b', 'ROW EXCLUSIVE', false],
   ['update intake.b set c = 1', 'intake.b', 'ROW EXCLUSIVE', true],
+  ['delete from intake.b', 'intake.b', 'ROW EXCLUSIVE', true],
   ['with d as (select 1) delete from intake.b', 'intake.b', 'ROW EXCLUSIVE', true],
   ['comment on table intake.b is null', 'intake.b', 'SHARE UPDATE EXCLUSIVE', false],
   ['comment on column intake.b.c is null', 'intake.b', 'SHARE UPDATE EXCLUSIVE', false],
+  ['comment on view intake.b is null', 'intake.b', 'SHARE UPDATE EXCLUSIVE', false],
+  ['comment on sequence intake.b is null', 'intake.b', 'SHARE UPDATE EXCLUSIVE', false],
   ['do $$ begin end $$', null, 'unknown', false],
+  ['call intake_ops.p()', null, 'unknown', false],
+  ['with a as (select 1) select intake_ops.f()', null, 'unknown', false],
   ['select intake_ops.f()', null, 'unknown', false],
   ['create function intake.f() returns int language sql return 1', null, 'none', false],
   ['grant select on intake.b to c', null, 'none', false],
@@ -188,11 +203,12 @@ it('the command prints them with the rows of the tables, and applies nothing', a
     warehouse.url,
     `delete from intake_ops.migrations where name = '0060_pending_by_team' returning name`,
   )
-  // A table in parts has the rows of all of them, and of one that was never analyzed none.
+  // A table in parts has the rows of all of them, once, and of one that was never analyzed none.
   await query(
     warehouse.url,
-    `update pg_class set reltuples = 125000 where oid = 'intake_raw.inbox_rest'::regclass;
-     update pg_class set reltuples = -1 where oid = 'intake_raw.inbox'::regclass`,
+    `select intake_raw.add_inbox_day('2026-01-01', 1);
+     update pg_class set reltuples = 125000 where oid in ('intake_raw.inbox'::regclass, 'intake_raw.inbox_rest'::regclass);
+     update pg_class set reltuples = -1 where oid = 'intake_raw.inbox_20260101'::regclass`,
   )
   const env = { DATABASE_URL: warehouse.url }
   const { statements } = JSON.parse((await runCommand(['migrate', '--plan', '--json'], env)).stdout)
