@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { rowsOfTeam, type TeamRows, tablesOfNoTeam } from '../support/team-rows.ts'
 import { openTwins, type Twins, troubleTwins } from '../support/twins.ts'
+import { asRecorded } from './as-recorded.ts'
 import { changesApart } from './changes-apart.ts'
 import { readsApart } from './reads-apart.ts'
 
@@ -53,6 +54,8 @@ it('every table without a team belongs to the warehouse, for a stated reason', a
     'intake_raw.answers_read',
   ])
 })
+
+asRecorded(() => twins)
 
 readsApart(() => twins)
 

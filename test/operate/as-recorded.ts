@@ -1,0 +1,132 @@
+/**
+ * Each row of two teams with every kind of trouble, in every table and view, and what commands print of them, as it is in
+ * test/operate/recorded: what no other test looks at does not change unseen. After a change that is meant,
+ * `npx vitest run -u test/operate/twins.test.ts` records it again; read the difference before you commit it.
+ *
+ * Invariant: what differs from run to run is replaced by a word in capitals or left out, and everything else is compared.
+ */
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { withSession } from '../support/sessions.ts'
+import { relations } from '../support/team-rows.ts'
+import type { Twins } from '../support/twins.ts'
+
+const FOLDER = join(import.meta.dirname, 'recorded')
+
+/** Each becomes the name of its file. */
+const COMMANDS = [
+  'access list',
+  'classify list --csv --team north',
+  'classify list --json --team north',
+  'classify list',
+  'classify tag',
+  'dead-letters list --status all --team north',
+  'dead-letters list --json --team north',
+  'explain packet_responses v --team north',
+  'explain patients p10 --team north',
+  'explain patients p11 --json --team north',
+  'explain patients p11 --show-values --team north',
+  'explain responses r1 --team south',
+  'instruments list',
+  'privacy report',
+  'runs --json',
+  'runs show 2',
+  'runs',
+  'status --json',
+  'status',
+  'teams list --json',
+  'teams list',
+  'webhooks events --team north',
+  'webhooks list --team north',
+] as const
+
+/** What the timing of a run decides. */
+const OF_TIMING: readonly string[] = [
+  'intake_ops.budgets',
+  'intake_ops.run_log',
+  'intake_ops.run_progress',
+  // The two teams are read at the same time, so either may have the first number.
+  'intake_ops.dead_letters.id',
+  'intake_raw.set_aside.dead_letter_id',
+  // With a key of this warehouse.
+  'intake_ops.erasures.hash',
+  'intake_ops.erasures.patient_hash',
+  // The login of the test.
+  'intake_ops.access.granted_by',
+  'intake_analytics.freshness.lag',
+]
+
+/** In this order. */
+const REPLACED: readonly (readonly [RegExp, string])[] = [
+  [/\bnode \d+\.\d+\.\d+/g, 'node VERSION'],
+  [/http:\/\/127\.0\.0\.1:\d+/g, 'SERVICE'],
+  [/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID'],
+  [/"(change_seq|_change_seq)":\d+/g, '"$1":NUMBER'],
+  // A fingerprint of an address; a sealed secret; the process of a worker.
+  [/"(source|secret)":"(\\\\x)?[0-9a-f]{16,}"/g, '"$1":"HASH"'],
+  [/"owner": ?"[^"]*"/g, '"owner":"OWNER"'],
+  // Of dead letters.
+  [/"id": \d+/g, '"id": NUMBER'],
+  [/^ *\d+(?= +(inbox|packet_responses|patients|responses) )/gm, 'NUMBER'],
+  // Of 1980: fifty from 2030 on.
+  [/"age_band":"\d\d-\d\d"/g, '"age_band":"AGE"'],
+  [/("\w*(seconds|hours|minutes|lag)\w*": ?)[\d.]+/g, '$1DURATION'],
+  [/\b[\d.]+ (ms|s|min|h)\b/g, 'DURATION'],
+  [/^log \(UTC\):\n[\s\S]*(?=exit code)/gm, ''],
+  // Widths of columns follow what was replaced.
+  [/ {2,}/g, '  '],
+]
+
+/** Times of this run, which may be of two days. */
+function withoutTimes(text: string): string {
+  const days = [-1, 0, 1].map((days) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10))
+  return text
+    .replaceAll(new RegExp(`(${days.join('|')})[T ][0-9:.]+(Z|\\+00(:00)?)?`, 'g'), 'NOW')
+    .replaceAll(new RegExp(days.join('|'), 'g'), 'TODAY')
+}
+
+const asRecordedHere = (text: string) =>
+  REPLACED.reduce((rest, [found, by]) => rest.replaceAll(found, by), withoutTimes(text))
+
+/** By schema: a line for each table and view, followed by its rows. */
+async function rowsBySchema(url: string, teamId: number): Promise<ReadonlyMap<string, string>> {
+  const schemas = new Map<string, string>()
+  const found = await relations(url, true)
+  await withSession(url, async (client) => {
+    await client.query("set timezone to 'UTC'")
+    for (const { name } of found.filter((each) => !OF_TIMING.includes(each.name))) {
+      const { rows } = await client.query<{ row: Record<string, unknown> }>(
+        `select jsonb_strip_nulls(to_jsonb(t) - 'team_id') as row from ${name} t where team_id = $1`,
+        [teamId],
+      )
+      const lines = rows.map(({ row }) =>
+        asRecordedHere(
+          JSON.stringify(row, (key, value: unknown) =>
+            OF_TIMING.includes(`${name}.${key}`) ? undefined : value,
+          ),
+        ),
+      )
+      const [schema] = name.split('.') as [string]
+      const earlier = schemas.get(schema) ?? ''
+      schemas.set(schema, `${earlier}${[`# ${name}`, ...lines.sort()].join('\n')}\n`)
+    }
+  })
+  return schemas
+}
+
+export function asRecorded(twinsOf: () => Twins): void {
+  describe('as recorded:', () => {
+    it('every row of north, in every table and view', async () => {
+      const { url, north } = twinsOf()
+      for (const [schema, rows] of await rowsBySchema(url, north.teamId))
+        await expect(rows).toMatchFileSnapshot(join(FOLDER, `${schema}.jsonl`))
+    })
+
+    it.each(COMMANDS)('%s', async (command) => {
+      const { code, output } = await twinsOf().run(...command.split(' '))
+      await expect(asRecordedHere(`${output}exit code ${code}\n`)).toMatchFileSnapshot(
+        join(FOLDER, `${command.replaceAll(/[ -]+/g, '-')}.txt`),
+      )
+    })
+  })
+}
