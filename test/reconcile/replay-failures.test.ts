@@ -61,11 +61,13 @@ test('a stream that fails says why, and the others are rebuilt; one that differs
 
 test('files are rebuilt from the bytes that were loaded last; bytes that cannot be read leave the rows as they are', async () => {
   await using service = await startLittleService()
-  service.records.exports.push({ id: 'e1', name: 'E', form: { id: 'f', name: 'F' } })
+  for (const id of ['e1', 'e2']) service.records.exports.push({ id, name: id, form: { id: 'f', name: 'F' } })
   const head = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,Smokes'
   let file = `${head}\np,A,B,a@b.example,,,False,No,beyond\n`
-  service.interfere = ({ method }, response) => {
-    if (method === 'POST') response.writeHead(200, { 'content-type': 'text/plain' }).end(file)
+  service.interfere = ({ method, body }, response) => {
+    // Only the first export has problems.
+    const own = body.includes('e2') ? `${head}\n` : file
+    if (method === 'POST') response.writeHead(200, { 'content-type': 'text/plain' }).end(own)
     return method === 'POST'
   }
   const backfill = async () => {
@@ -75,10 +77,10 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
   expect(await backfill()).toBe(0)
   file = `${head}\np,"without end\n`
   expect(await backfill()).toBe(4)
-  const files = () => rows('select is_loaded, problems from intake_raw.export_files order by is_loaded')
+  const files = () => rows('select export_id, is_loaded, problems from intake_raw.export_files order by 1, 2')
   const cells = () => rows('select row_number, position, value from intake.export_cells order by 1, 2')
   const [before, loaded] = [await files(), await cells()]
-  expect([before.length, loaded.length]).toEqual([2, 2])
+  expect([before.length, loaded.length]).toEqual([3, 2])
   expect(await rows('select from intake.exports where _problems is not null')).toHaveLength(1)
   await rows(`update intake.export_cells set value = 'spoiled'`)
   await rows('update intake_raw.export_files set is_json_string = true where not is_loaded')
@@ -86,7 +88,7 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
   expect(JSON.parse(rebuilt.stdout).streams.exports).toMatchObject({ rewritten: 1, refused: 0 })
   expect([await files(), await cells()]).toEqual([before, loaded])
 
-  await rows(`update intake_raw.export_chunks set body = '"without end' where is_loaded`)
+  await rows(`update intake_raw.export_chunks set body = '"without end' where is_loaded and export_id = 'e1'`)
   const refused = await run('replay', '--streams', 'exports', '--json')
   expect(refused.code, refused.output).toBe(4)
   expect(JSON.parse(refused.stdout).streams.exports).toMatchObject({
@@ -97,7 +99,7 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
   // A warehouse that cannot write is no fault of the bytes.
   await rows(`insert into intake.export_rows (team_id, export_id, row_number) values (1, 'e1', 99)`)
   await rows(
-    `update intake_raw.export_chunks set body = convert_to('${head}\np,A,B,a@b.example,,,False,No', 'UTF8') where is_loaded`,
+    `update intake_raw.export_chunks set body = convert_to('${head}\np,A,B,a@b.example,,,False,No', 'UTF8') where is_loaded and export_id = 'e1'`,
   )
   await rows('create trigger fail before insert on intake.export_cells for each row execute function fail()')
   const full = await run('replay', '--streams', 'exports', '--json')
@@ -107,7 +109,7 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
   ])
   await rows('drop trigger fail on intake.export_cells')
   await rows(`delete from intake.export_rows where row_number = 99`)
-  await rows(`update intake_raw.export_chunks set body = '"without end' where is_loaded`)
+  await rows(`update intake_raw.export_chunks set body = '"without end' where is_loaded and export_id = 'e1'`)
 
   // Rows of a file that is not there, in one of its tables or another, are removed.
   await rows(`
@@ -123,8 +125,32 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
   await rows(`update intake_raw.records set deleted = true, hash = '', payload = null, as_it_came = null, problems = null
     where stream = 'exports'`)
   await run('replay', '--streams', 'exports')
+  const gone = { gone: true, name: null, _problems: null }
   expect(await rows('select _deleted_at is not null as gone, name, _problems from intake.exports')).toEqual([
-    { gone: true, name: null, _problems: null },
+    gone,
+    gone,
+  ])
+})
+
+test('what fails in passing is tried again, with a warning, and is no failure', async () => {
+  await rows(`
+    create sequence tries;
+    create function fail_once() returns trigger language plpgsql as $$ begin
+      if nextval('tries') = 1 then raise exception using errcode = '40001'; end if;
+      return new;
+    end $$;
+    create trigger fail_once before insert on intake.forms for each row execute function fail_once();
+    update intake.forms set name = 'spoiled'`)
+  const lines: string[] = []
+  const { status, teams } = await replay({
+    ...{ url: warehouse.url, streams: [forms], clock: systemClock, onProgress: () => {} },
+    ...{ logger: pino({ base: null, timestamp: false }, { write: (line: string) => void lines.push(line) }) },
+    signal: new AbortController().signal,
+  })
+  await rows('drop trigger fail_once on intake.forms')
+  expect([status, teams[0]!.streams[0]!.report]).toMatchObject(['succeeded', { rewritten: 2, note: null }])
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    { level: 40, code: 'serialization', attempt: 1, msg: 'rewriting again after a temporary failure' },
   ])
 })
 

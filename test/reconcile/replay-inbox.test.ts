@@ -91,20 +91,33 @@ it('events drained twice change nothing, and no event is waited for that is not 
   ).toEqual([{ status: 'done' }, { status: 'pending' }])
 })
 
-it('one that is stopped takes up no further events, and says so', async () => {
+it('one that is stopped takes up no further events, and says so; progress ends with the last event', async () => {
   await scene.store([1, 2, 3, 4].map((at) => patientEvent(`p${at}`, at)))
   await scene.drain()
   const stop = new AbortController()
-  const progress: number[] = []
-  const replayed = await replayInbox({
-    ...{ url: scene.url, since: noonPlus(0), streams: null, versions: new Map(), portion: 1 },
+  const progress: (readonly number[])[] = []
+  const options = {
+    ...{ url: scene.url, since: noonPlus(0), streams: null, versions: new Map() },
     ...{ clock: systemClock, logger: silent, signal: stop.signal },
-    onProgress: (events) => {
-      progress.push(events)
+  }
+  const noted = (...counts: readonly number[]) => void progress.push(counts)
+  await replayInbox({ ...options, portion: 3, onProgress: noted })
+  expect(progress.splice(0)).toEqual([
+    [3, 4],
+    [4, 4],
+  ])
+  await scene.rows('truncate intake_ops.runs cascade')
+  const replayed = await replayInbox({
+    ...{ ...options, portion: 1 },
+    onProgress: (events, of) => {
+      noted(events, of)
       if (events === 2) stop.abort()
     },
   })
-  expect(progress).toEqual([1, 2])
+  expect(progress).toEqual([
+    [1, 4],
+    [2, 4],
+  ])
   expect(replayed).toMatchObject({ status: 'interrupted', events: 4, done: 4, waiting: 0 })
   expect(await scene.rows('select status, error, options from intake_ops.runs')).toEqual([
     {

@@ -290,9 +290,14 @@ describe('replay --detach', () => {
     const matched = () => rows('select * from intake.export_columns order by team_id, export_id, position')
     const before = await matched()
     await rows(`update intake.export_columns set question_id = 'spoiled'`)
-    startWorker()
-    expect((await ended(await plan('replay', '--streams', 'exports'))).status).toBe('succeeded')
+    const worker = startWorker()
+    const run = await plan('replay', '--streams', 'exports')
+    expect((await ended(run)).status).toBe('succeeded')
     expect(await matched()).toEqual(before)
+    // Nothing of a run that ended is still under way.
+    await worker.close()
+    const phases = 'select distinct phase from intake_ops.run_progress where run_id = $1'
+    expect(await rows(phases, [run])).toEqual([{ phase: 'ended' }])
   })
 
   it('excludes --inbox', async () => {

@@ -68,7 +68,7 @@ export async function confirmDifferences(
 ): Promise<ConfirmedDifferences> {
   const first = await findDifferences(comparing.session, searchFor(comparing, begun), { kind: 'all' })
   const certain = first.filter((difference) => difference.certain)
-  const payloadsOnly = first.filter((difference) => difference.payloadOnly && !difference.certain).length
+  const payloadsOnly = first.filter((difference) => difference.payloadOnly).length
   let unconfirmed: readonly Difference[] = first.filter(
     (difference) => !difference.certain && !difference.payloadOnly && !isNotDue(comparing, difference),
   )

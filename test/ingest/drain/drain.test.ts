@@ -8,7 +8,7 @@ import { openDrain } from '../../../src/ingest/drain/drain.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { openWatchedClock } from '../../support/sleeps.ts'
-import { openScene, patientEvent, type Scene, silent, unwatched } from './scene.ts'
+import { noonPlus, openScene, patientEvent, type Scene, silent, unwatched } from './scene.ts'
 
 let scene: Scene
 
@@ -38,14 +38,22 @@ test('one rejected event among five hundred is retried and dead-lettered; the ot
   )
   const events = Array.from({ length: 500 }, (_, at) => patientEvent(`p${at}`, 1))
   events.splice(321, 1, patientEvent('bad', 1, { last_name: 'refused' }))
-  await scene.store(events)
+  const whole = events[210]!
+  const inPart = { ...whole, data: { id: 'p210', last_name: 'In part', updated_at: noonPlus(1) } }
+  await scene.store(events.with(210, inPart))
   const counts: object[] = []
-  const watch = { ...unwatched, drained: (_team: string, each: object) => counts.push(each) }
-  await scene.drain({ batch: 200, backoffMs: [1, 1], watch })
+  const announced: boolean[] = []
+  const lines: string[] = []
+  const options = {
+    ...{ backoffMs: [1, 1], onRefetchRequested: () => void announced.push(true) },
+    watch: { ...unwatched, drained: (_team: string, each: object) => counts.push(each) },
+    logger: pino({ base: null, timestamp: false }, { write: (line: string) => void lines.push(line) }),
+  }
+  await scene.drain({ batch: 200, ...options })
   await sleep(5)
-  await scene.drain({ backoffMs: [1, 1], watch })
+  await scene.drain(options)
   await sleep(5)
-  await scene.drain({ backoffMs: [1, 1], watch })
+  await scene.drain(options)
   expect(await scene.inbox()).toEqual({ dead: 1, done: 499 })
   expect(Object.keys(await names()).length).toBe(499)
   expect(await deadLetters()).toEqual([
@@ -64,6 +72,18 @@ test('one rejected event among five hundred is retried and dead-lettered; the ot
   ])
   const total = (key: string) => counts.reduce((sum, each) => sum + (each as Record<string, number>)[key]!, 0)
   expect([total('done'), total('dead'), total('retried')]).toEqual([499, 1, 2])
+  // Of the parts of its batch only one has a record to fetch.
+  expect([announced, await scene.asked()]).toEqual([[true], ['patients p210 partial']])
+  const [{ seq } = { seq: '' }] = await scene.rows<{ seq: string }>(
+    `select seq from intake_raw.inbox where status = 'dead'`,
+  )
+  const line = { seq, team_id: scene.teamId }
+  const again = 'an event could not be loaded; tried again'
+  expect(lines.map((each) => JSON.parse(each))).toEqual([
+    { level: 40, ...line, attempts: 1, msg: again },
+    { level: 40, ...line, attempts: 2, msg: again },
+    { level: 50, ...line, attempts: 3, msg: 'an event could not be loaded; dead-lettered' },
+  ])
 })
 
 test('an event that can be loaded later is loaded without intervention', async () => {

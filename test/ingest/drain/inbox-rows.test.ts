@@ -94,3 +94,41 @@ it('events that were settled meanwhile are not taken, settled or postponed again
   expect(await settle(scene.session, [rows[2]!], 'done')).toMatchObject([{ seq: rows[2]!.seq }])
   expect((await state())[2]).toMatchObject({ status: 'done', later: false })
 })
+
+it('the bytes of all rounds of a batch count together', async () => {
+  const other = scene.teamId + 1
+  const megabytes = async (teamId: number, prefix: string, sizes: readonly number[]) => {
+    await scene.store(
+      sizes.map((_, at) => patientEvent(`${prefix}${at}`, 1)),
+      { teamId },
+    )
+    for (const [at, size] of sizes.entries())
+      await scene.rows(
+        `update intake_raw.inbox set body = convert_to(repeat('x', $1), 'UTF8') where record_id = $2`,
+        [size * 1_000_000, `${prefix}${at}`],
+      )
+  }
+  await megabytes(scene.teamId, 'p', [0, 0, 0, 0, 3, 3, 3])
+  await megabytes(other, 'q', [6])
+  // Four of each at first; then one more, which begins before the eight millionth byte.
+  expect(ids(await takeDue(scene.session, [scene.teamId, other], 8))).toEqual([
+    ...['p0', 'p1', 'p2', 'p3', 'p4', 'q0'],
+  ])
+})
+
+it('events of a team that was removed are neither taken nor waited for', async () => {
+  const other = scene.teamId + 1
+  await stored(1)
+  await scene.store([patientEvent('theirs', 1)], { teamId: other })
+  await scene.rows(
+    `insert into intake_ops.removed_teams (team_id, name, data) values ($1, 'default', 'kept')`,
+    [scene.teamId],
+  )
+  try {
+    expect(await isAnyDue(scene.session, [scene.teamId])).toBe(false)
+    expect(await takeDue(scene.session, [scene.teamId], 9)).toEqual([])
+    expect(ids(await takeDue(scene.session, [scene.teamId, other], 9))).toEqual(['theirs'])
+  } finally {
+    await scene.rows('delete from intake_ops.removed_teams')
+  }
+})

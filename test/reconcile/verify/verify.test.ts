@@ -329,11 +329,20 @@ it('deletes nothing beyond the guard, and reports it; fifty records are within i
       `insert into intake_ops.record_counts (team_id, stream, live, deleted) values (1, 'packets', $1, 0)`,
       [live],
     )
-  await more(1_040)
-  await add(52)
+  const [{ live } = { live: 0 }] = await scene.query<{ live: number }>(
+    `select sum(live)::int as live from intake_ops.record_counts where team_id = 1 and stream = 'packets'`,
+  )
+  const added = 1_059 - live
+  await more(added)
+  await add(53)
+  const beyond = await verify('--repair', '--streams', 'packets')
+  expect(documentOf(beyond).streams.packets, beyond.output).toMatchObject({
+    ...{ repaired: 0, note: expect.stringMatching(/^53 packets .* more than the 52 that a run deletes/) },
+  })
+  await scene.query(`delete from intake.packets where id = '53 packet 53'`)
   const part = await verify('--repair', '--streams', 'packets')
   expect(documentOf(part).streams.packets, part.output).toMatchObject({ repaired: 52 })
-  await more(-1_040)
+  await more(-added)
   await add(50)
   const few = await verify('--repair', '--streams', 'packets')
   expect(few.code, few.output).toBe(0)
