@@ -81,10 +81,10 @@ describe('a team that is opened', () => {
   test('gives back its share of the budget when it is closed; a limiter of others stays open', async () => {
     const closed: string[] = []
     const budgets = store(closed) as unknown as BackfillOptions['budgets']
-    await (await openTeam({ ...source('a'), teamId: 7 }, { ...options, ...(budgets && { budgets }) }))[
-      Symbol.asyncDispose
-    ]()
-    expect(closed).toEqual(['store of 7'])
+    const network = { ...wire, close: async () => void closed.push('network') }
+    const team = { ...source('a', { wire: network }), teamId: 7 }
+    await openTeam(team, { ...options, ...(budgets && { budgets }) })[Symbol.asyncDispose]()
+    expect(closed).toEqual(['network', 'store of 7'])
     const limiter = {
       ...{ giveUpAfterMs: 1, permittedRate: () => 4, acquire: () => Promise.reject(new Error('no')) },
       close: async () => void closed.push('limiter'),
@@ -92,7 +92,7 @@ describe('a team that is opened', () => {
     const opened = openTeam({ ...source('a', { limiter }), teamId: 7 }, options)
     expect(opened.client.permittedRate).toBe(4)
     await opened[Symbol.asyncDispose]()
-    expect(closed).toEqual(['store of 7'])
+    expect(closed).toEqual(['network', 'store of 7'])
   })
 
   test('keeps to the limit that is configured for it', async () => {

@@ -85,6 +85,8 @@ test('the part of a team is over, once, when its streams are read, though anothe
   // Looks at the run.
   await systemClock.sleep(100)
   expect(over).toEqual(['one'])
+  // Another run may begin with the team.
+  expect(await backfill(options([source('one')]))).toMatchObject({ status: 'succeeded' })
   answer()
   expect(await running).toMatchObject({ status: 'succeeded', teams: [{ name: 'one' }, { name: 'two' }] })
   expect(over).toEqual(['one', 'two'])

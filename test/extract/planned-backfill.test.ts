@@ -1,10 +1,22 @@
 /** How a planned backfill ends: its status, and the stored reports by team. */
+
+import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { BACKFILLS, readTeams, statusOf, type TeamSummary } from '../../src/extract/planned-backfill.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import {
+  BACKFILLS,
+  planBackfill,
+  readTeams,
+  statusOf,
+  type TeamSummary,
+} from '../../src/extract/planned-backfill.ts'
+import { EVERYTHING } from '../../src/extract/reading/window.ts'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import type { RunStatus } from '../../src/load/runs.ts'
 import { insertRun, NOTHING } from '../../src/load/slice.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
+import { forms } from '../../src/streams/forms.ts'
+import { patients } from '../../src/streams/patients.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { rowsOf } from '../load/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
@@ -62,6 +74,50 @@ describe('the stored reports of a run', () => {
     }
     return runId
   }
+
+  test('are of the teams that it reads, which are named with what was asked for; no team waits for all streams of another', async () => {
+    const gone = await teamIdOf(session.db, 'gone')
+    await rowsOf(
+      session,
+      `insert into intake_ops.removed_teams (team_id, name, data) values ($1, 'gone', 'kept')`,
+      [gone],
+    )
+    const source = (name: string) => {
+      return {
+        name,
+        baseUrl: 'http://127.0.0.1:1',
+        apiKey: 'k',
+        apiSecret: 's',
+        apiVersion: '',
+        concurrency: 1,
+      }
+    }
+    const planned = await planBackfill({
+      ...{ url: database.url, teams: ['one', 'gone', 'two'].map(source), streams: [patients, forms] },
+      ...{ allowMassDelete: true, window: EVERYTHING, dry: false, migrated: true, isScheduled: true },
+      ...{ clock: systemClock, random: Math.random, logger: pino({ level: 'silent' }) },
+      ...{ signal: new AbortController().signal, onProgress: () => {} },
+    })
+    const teams = ['one', 'two']
+    expect(planned).toEqual({ runId: planned.runId, teams, slices: 4, workers: 0 })
+    expect(await rowsOf(session, 'select kind, options from intake_ops.runs')).toEqual([
+      {
+        kind: 'backfill',
+        options: { streams: ['patients', 'forms'], teams, allow_mass_delete: true, is_detached: true },
+      },
+    ])
+    const spec = { version: 1, kind: 'stream', window: EVERYTHING, allow_mass_delete: true }
+    const slices = ['patients', 'forms'].flatMap((stream) =>
+      teams.map((name) => ({ name, stream, reserves: true, spec })),
+    )
+    expect(
+      await rowsOf(
+        session,
+        `select team.name, stream, reserves, spec from intake_ops.slices join intake.teams team using (team_id)
+         order by slice_id`,
+      ),
+    ).toEqual(slices)
+  })
 
   const USUAL: readonly Part[] = [
     ['one', 'patients', 'succeeded'],

@@ -107,6 +107,17 @@ test('reports read and loaded records, and the progress under the names of team 
   expect(progress.at(-1)).toEqual(['default', 'patients', { fetched: 3, expected: 3 }])
   expect(await cursorOf(rig.session.db, { ...KEY, teamId: rig.teamId })).toMatchObject({ steady: true })
   expect(await run()).toMatchObject({ status: 'succeeded', changed: 0, unchanged: 3 })
+  expect(notes.at(-1)).toBe('succeeded: 3 fetched, 0 changed, 0 deleted')
+  rig.service.records.patients.pop()
+  let ahead = 0
+  const clock = { ...systemClock, now: () => systemClock.now() + ahead }
+  const onProgress = () => {
+    ahead = 90_000_000
+  }
+  const slow = await run({ clock, onProgress })
+  expect(slow).toMatchObject({ fetched: 2, unchanged: 2, deleted: 1 })
+  expect(Math.floor(slow.seconds / 90)).toBe(1)
+  expect(notes.at(-1)).toBe('succeeded: 2 fetched, 0 changed, 1 deleted')
 })
 
 test.each([false, true])(

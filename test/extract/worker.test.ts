@@ -5,6 +5,7 @@ import { type Clock, systemClock } from '../../src/core/clock.ts'
 import type { Part, Settling, Works } from '../../src/extract/slices.ts'
 import { openWorker, type Worker, type WorkOptions } from '../../src/extract/work.ts'
 import { isCanceled } from '../../src/load/cancel-run.ts'
+import { claimSlices, openWorkSession } from '../../src/load/claims.ts'
 import { insertRun } from '../../src/load/slice.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
@@ -254,6 +255,25 @@ test('without its session it is another worker: what it was executing is stopped
   for (const { go } of waiting.slice(2)) go()
   await expect.poll(() => states(run)).toEqual(['one patients done 1', 'one forms done 1', 'done'])
   expect(worker.trouble()).toBe(null)
+})
+
+test('a worker that is silent loses its slices to it, though it still holds its lock', async () => {
+  const { works, waiting } = openWork()
+  const run = await plan('one')
+  const silent = await openWorkSession(database.url, 'dddddddd')
+  const slices = await claimSlices(silent.session.db, {
+    ...{ owner: silent.owner, teams: ['one'], streams: ['patients', 'forms'], kinds: ['verify'], most: 2 },
+  })
+  expect(slices).toHaveLength(2)
+  start(works)
+  await rowsOf(
+    session,
+    `update intake_ops.slices set heartbeat_at = now() - interval '15 seconds' where state = 'claimed'`,
+  )
+  await expect.poll(() => waiting.length).toBe(2)
+  for (const { go } of waiting) go()
+  await expect.poll(() => states(run)).toEqual(['one patients done 1', 'one forms done 1', 'done'])
+  await silent.session.close()
 })
 
 test('while it cannot claim it says why, in one line of the log, and goes on when it can', async () => {

@@ -53,7 +53,7 @@ test('sessions that change it at the same time lose no change, and teams have on
 })
 
 test('a change that is of note wakes the others of the team, and nobody else', async () => {
-  const [own, other, stranger] = [3, 3, 4].map(budgetOf) as [TeamBudget, TeamBudget, TeamBudget]
+  const [own, other, stranger] = [3, 3, 33].map(budgetOf) as [TeamBudget, TeamBudget, TeamBudget]
   const woken: string[] = []
   for (const [name, budget] of Object.entries({ own, other, stranger })) {
     await write(budget)
@@ -203,4 +203,7 @@ test('a connection that broke while many teams use it is replaced by one, which 
   expect(await own()).toHaveLength(1)
   await budgets[Symbol.asyncDispose]()
   await expect.poll(own).toEqual([])
+  // A limiter that is still in use opens none again.
+  await expect(write(teams[0]!)).rejects.toThrow('the budgets are closed')
+  expect(await own()).toEqual([])
 })

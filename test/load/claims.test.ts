@@ -330,11 +330,15 @@ describe('a worker that lost its slice', () => {
     await lockForSession(silent.db, 'worker', owner)
     const [mine] = await claimSlices(silent.db, { owner, teams, streams, most: 1 })
     await loading.client.query('begin')
+    const silence = (seconds: number) =>
+      rowsOf(
+        two,
+        `update intake_ops.slices set heartbeat_at = now() - $1 * interval '1 second' where state = 'claimed'`,
+        [seconds],
+      )
+    await silence(10)
     expect(await releaseLost(two.db)).toBe(0)
-    await rowsOf(
-      two,
-      `update intake_ops.slices set heartbeat_at = now() - interval '15 seconds' where state = 'claimed'`,
-    )
+    await silence(15)
     expect(await releaseLost(two.db)).toBe(1)
     await expect(loading.client.query('select 1')).rejects.toThrow()
     await expect(beat(silent.db, owner, [mine!.sliceId])).rejects.toThrow()

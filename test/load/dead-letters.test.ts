@@ -97,6 +97,37 @@ describe('storing dead letters', () => {
     expect((await all()).map(({ status }) => status)).toEqual(['discarded', 'waiting', 'waiting'])
   })
 
+  test('a repeated one was seen last now, and first when it came, also a discarded one', async () => {
+    await put([deadLetter(), deadLetter({ recordId: 'q' }), deadLetter({ recordId: 'other' })])
+    await mark('discarded', `record_id = 'q'`)
+    await rowsOf(
+      session,
+      `update intake_ops.dead_letters set created_at = '2020-01-01', last_seen_at = '2020-01-01'`,
+    )
+    await put([deadLetter(), deadLetter({ recordId: 'q' })])
+    expect(
+      await rowsOf(
+        session,
+        `select record_id as id, created_at < '2020-01-03' as early, last_seen_at > now() - interval '1 hour' as late
+         from intake_ops.dead_letters order by id`,
+      ),
+    ).toEqual([
+      { id: 'other', early: true, late: false },
+      { id: 'p', early: true, late: true },
+      { id: 'q', early: true, late: true },
+    ])
+  })
+
+  test('one that was discarded before an upgrade is the same after it', async () => {
+    const bytes = Buffer.from([0, 255])
+    await put([deadLetter(), deadLetter({ recordId: null, body: bytes })])
+    const stored = await rowsOf(session, 'select fingerprint from intake_ops.dead_letters order by id')
+    expect(stored).toEqual([
+      { fingerprint: '75eb4f791a02d2f1653a38bff55c702db772605787185cd8428dc6380a5d2d79' },
+      { fingerprint: '6358d50e2f31a31df0d8f62c8c982329273fed7c06753727508c25492aae7712' },
+    ])
+  })
+
   test('a resolved one that returns is a new one that waits', async () => {
     await put([deadLetter()])
     await mark('resolved')

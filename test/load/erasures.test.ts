@@ -183,6 +183,15 @@ describe('an erasure during loads', () => {
       'select response_id as id from intake.packet_response_members order by 1',
     )
     expect(rows).toEqual([{ id: 'r-2' }, { id: 'r-3' }])
+    // Whatever it was known by, it counts as one of the patient's.
+    const patient = erasures.hashOf({ stream: 'patients', id: 'p-1' })
+    const { rows: known } = await eraser.client.query(
+      `select encode(patient_hash, 'hex') as patient, skipped::int from intake_ops.erasures order by skipped`,
+    )
+    expect(known).toEqual([
+      { patient, skipped: 0 },
+      { patient, skipped: 1 },
+    ])
   })
 
   test('a dead letter of the patient is not kept, readable or not; one of another patient is', async () => {

@@ -163,8 +163,9 @@ test('an event with only an id is completed from the service', async () => {
   service.records.patients.push(patient('p1', { last_name: 'whole' }))
   await scene.store([{ ...patientEvent('p1', 1), data: { id: 'p1' } }])
   await scene.drain()
-  await refetch()
+  await refetch({ version: '1.2.3' })
   expect(await storedPatients()).toEqual([{ id: 'p1', last_name: 'whole', gone: false }])
+  expect(service.received.map(({ headers }) => headers['user-agent'])).toEqual(['intake-sync/1.2.3'])
 })
 
 test('many records are fetched concurrently, each once', async () => {
@@ -411,6 +412,7 @@ describe('an answer by id', () => {
   })
 
   test.each([
+    ['401', answering(401), 'INTAKE_API_KEY'],
     ['403', answering(403), 'INTAKE_API_KEY'],
     ['405', answering(405), '`paths`'],
     ['a redirect', answering(307, {}, { location: 'http://elsewhere.invalid/' }), 'INTAKE_BASE_URL'],

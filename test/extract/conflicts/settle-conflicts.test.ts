@@ -25,7 +25,9 @@ afterEach(() => rig[Symbol.asyncDispose]())
 /** Pauses that are noted and pass at once. */
 const clock: Clock = {
   now: systemClock.now,
-  sleep: async (milliseconds) => {
+  sleep: async (milliseconds, signal) => {
+    // A run that is stopped ends each of them.
+    expect(signal).toBeInstanceOf(AbortSignal)
     pauses.push(milliseconds)
   },
 }
@@ -63,6 +65,12 @@ test('each record is fetched once; an answer that differs is loaded, one that do
   expect(await stored(rig.otherId)).toEqual({ a: 'other team' })
   expect(tally).toMatchObject({ changed: 1, unchanged: 7 })
   expect(pauses).toEqual([])
+  const origin = `select id, origin from intake_raw.records where team_id = $1 order by id`
+  expect(await rig.rows(origin, [rig.teamId])).toEqual([
+    { id: 'a', origin: 'run:1 refetch' },
+    { id: 'b', origin: 'run:0 page:1' },
+    { id: 'c', origin: 'run:0 page:1' },
+  ])
 })
 
 test('an answer that loses is fetched again with a pause, three times, and then overrules a state dated ahead', async () => {

@@ -18,7 +18,9 @@ afterAll(() => rig[Symbol.asyncDispose]())
 let pauses: number[] = []
 const clock: Clock = {
   now: systemClock.now,
-  sleep: async (milliseconds) => {
+  sleep: async (milliseconds, signal) => {
+    // A run that is stopped ends each of them.
+    expect(signal).toBeInstanceOf(AbortSignal)
     pauses.push(milliseconds)
   },
 }

@@ -121,7 +121,8 @@ describe('the guard', () => {
     const { note } = await run(ids(60).slice(51))
     expect(note).toMatchObject({ attention: true, text: expect.stringContaining('51 exports are missing') })
     expect(await gone()).toEqual([])
-    expect(await noted()).toHaveLength(51)
+    // As of the run that missed them first.
+    expect((await noted()).map(({ run }) => run)).toEqual(Array(51).fill(1))
     await run(ids(60).slice(51), { allowMassDelete: true })
     expect(await gone()).toHaveLength(51)
     expect(await noted()).toEqual([])

@@ -127,6 +127,7 @@ describe('problems of an export', () => {
     await keep(rig.teamId, false, {}, [problem('raw_text.broken')])
     await keep(rig.teamId, true, { exportId: 'h' }, [problem('raw_text.h')])
     await keep(rig.otherId, true, {}, [problem('raw_text.of-others')])
+    await rig.rows(`update intake.exports set _loaded_at = '2020-01-01'`)
     const untouched = await pathsOf('g')
     await joinProblems(rig.session.db, rig.teamId)
     expect((await pathsOf('e')).paths).toEqual(['name', 'created_at', 'raw_text.header', 'raw_text.rows[1]'])
@@ -134,6 +135,12 @@ describe('problems of an export', () => {
     expect((await pathsOf('h')).paths).toEqual(['raw_text.h'])
     expect(await pathsOf('g')).toEqual(untouched)
     expect((await pathsOf('e', rig.otherId)).paths).toBeNull()
+    // The rows say that they changed.
+    expect(
+      await rig.rows(
+        `select team_id as team, id from intake.exports where _loaded_at > '2020-01-02' order by id`,
+      ),
+    ).toEqual(['e', 'f', 'h'].map((id) => ({ team: rig.teamId, id })))
     const before = await pathsOf('e')
     await joinProblems(rig.session.db, rig.teamId)
     expect(await pathsOf('e')).toEqual(before)
