@@ -70,18 +70,16 @@ export function openLogger({ stderr }: Pick<Context, 'stderr'>, config: Config):
 
 export interface OpenWarehouse extends AsyncDisposable {
   readonly url: string
-  /** Where the warehouse is, without credentials. */
-  readonly kind: 'embedded' | 'DATABASE_URL'
 }
 
 /** Opens the configured warehouse. The embedded server stops when its last user disposes of it. */
 export async function openWarehouse(context: Context, config: Config): Promise<OpenWarehouse> {
   if (config.databaseUrl !== null) {
-    return { url: config.databaseUrl, kind: 'DATABASE_URL', [Symbol.asyncDispose]: async () => {} }
+    return { url: config.databaseUrl, [Symbol.asyncDispose]: async () => {} }
   }
   const onNotice = (line: string) => void context.stderr.write(`${line}\n`)
   const server = await openEmbedded({ dataDir: config.dataDir, onNotice })
-  return { url: server.url, kind: 'embedded', [Symbol.asyncDispose]: () => server.stop() }
+  return { url: server.url, [Symbol.asyncDispose]: () => server.stop() }
 }
 
 /** Throws `no_warehouse` where opening would create an embedded server. For commands that only read. */

@@ -6,20 +6,15 @@
  */
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
-import { migrate } from '../../analytics/migrate.ts'
-import type { Config } from '../../config/config.ts'
 import { CONFIG_FILE, ENV_FILE, SETTINGS } from '../../config/settings.ts'
-import { IntakeError, UsageError } from '../../core/errors.ts'
-import { type Check, failed } from '../../operate/doctor/check.ts'
-import { checkWarehouse } from '../../operate/doctor/warehouse.ts'
-import type { Session } from '../../warehouse/connect.ts'
-import { type Context, ExitCode, openWarehouse, printJson } from '../context.ts'
+import { UsageError } from '../../core/errors.ts'
+import { type Context, ExitCode, printJson } from '../context.ts'
 import { allChecks } from '../inspect/doctor.ts'
 import { ensureWebhook } from '../webhooks/create.ts'
 import { DEPLOYMENTS, type Deployment, deployText } from './deploy.ts'
 import type { Questions, Terminal } from './init-text.ts'
 import { generatedKey, type InitResult, openQuestions, resultText } from './init-text.ts'
-import { firstFailure, probed } from './probe.ts'
+import { firstFailure, prepareWarehouse, probed, refused } from './probe.ts'
 import {
   configWith,
   differences,
@@ -174,15 +169,6 @@ function incomplete(): UsageError {
   )
 }
 
-function refused({ name, detail, hint }: Check): IntakeError {
-  const message = `${name}: ${detail}; nothing was written`
-  return new IntakeError(message, {
-    code: 'init_refused',
-    verdict: 'stop',
-    ...(hint === null ? {} : { hint }),
-  })
-}
-
 /** A key for the secrets of webhooks, and an address of the embedded warehouse that holds from any folder. */
 function withOwnKeys(settings: Settings, { env }: Context): Settings {
   const isSet = (name: string) => (settings[name] ?? settings[`${name}_FILE`] ?? '') !== ''
@@ -193,46 +179,6 @@ function withOwnKeys(settings: Settings, { env }: Context): Settings {
     ...key,
     INTAKE_DATA_DIR: resolve(settings.INTAKE_DATA_DIR ?? env.INTAKE_DATA_DIR ?? '.intake-sync'),
   }
-}
-
-/** Checks and migrates the warehouse. Throws if it cannot be used. */
-async function prepareWarehouse(context: Context, config: Config): Promise<readonly string[]> {
-  await using warehouse = await openWarehouse(context, config)
-  const { checks, session } = await checkWarehouse(warehouse.url)
-  const notes: string[] = []
-  try {
-    const failure = checks.find(({ name, status }) => status === 'failed' && name !== 'schema')
-    if (failure !== undefined) throw refused(failure)
-    const privilege = await schemaPrivilege(session!)
-    if (privilege !== null) throw refused(privilege)
-    if (warehouse.kind === 'DATABASE_URL') {
-      const { rows } = await session!.client.query<{ open: boolean }>(
-        `select not ssl and client_addr is not null and not client_addr <<= '127.0.0.0/8' and client_addr <> '::1' as open
-         from pg_stat_ssl join pg_stat_activity using (pid) where pid = pg_backend_pid()`,
-      )
-      if (rows[0]?.open)
-        notes.push('the connection to the warehouse has no TLS: add sslmode=verify-full to DATABASE_URL')
-    }
-  } finally {
-    await session?.close()
-  }
-  const report = await migrate(warehouse.url, config)
-  return [...notes, ...report.notes, ...(report.rolesNote === null ? [] : [report.rolesNote])]
-}
-
-/** The check that fails if there are no schemas yet, and the login may not create them. */
-async function schemaPrivilege({ client }: Session): Promise<Check | null> {
-  const { rows } = await client.query<{ may: boolean; database: string }>(
-    `select current_database() as database, to_regnamespace('intake_ops') is not null
-       or has_database_privilege(current_database(), 'create') as may`,
-  )
-  const [{ may, database }] = rows as [(typeof rows)[number]]
-  if (may) return null
-  return failed(
-    'database privileges',
-    'this login may not create the schemas of the warehouse',
-    `as the owner of the database: grant create on database "${database}" to the login; or connect as the owner`,
-  )
 }
 
 function documentOf({ path, changed, probe, webhook, notes, checks }: InitResult): unknown {

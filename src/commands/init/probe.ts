@@ -1,22 +1,25 @@
 /**
- * What `init` learns of the service before anything is written: its records by stream, how it lists them, and how long
- * a first backfill takes.
+ * What `init` tries. The service: its records by stream, how it lists them, and how long a first backfill takes. The
+ * warehouse, which it prepares.
  *
  * Invariant: one request for each stream, whose records are counted and dropped. A stream that cannot be listed is
- * reported, and is no failure.
+ * reported, and is no failure. Nothing is created in a warehouse that was not seen to work.
  */
 import pino from 'pino'
+import { migrate } from '../../analytics/migrate.ts'
 import type { Client } from '../../api/client.ts'
 import { readList } from '../../api/paging/list-envelope.ts'
 import type { Config } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
 import { IntakeError } from '../../core/errors.ts'
 import { isObject } from '../../core/json.ts'
-import type { Check } from '../../operate/doctor/check.ts'
+import { type Check, failed } from '../../operate/doctor/check.ts'
 import { checkService } from '../../operate/doctor/service.ts'
+import { checkWarehouse } from '../../operate/doctor/warehouse.ts'
 import { STREAMS } from '../../streams/catalogue.ts'
 import { isPartial, type Stream } from '../../streams/stream.ts'
-import { type Context, openService } from '../context.ts'
+import type { Session } from '../../warehouse/connect.ts'
+import { type Context, openService, openWarehouse } from '../context.ts'
 
 export interface StreamProbe {
   readonly stream: string
@@ -111,4 +114,63 @@ async function probeStream(client: Client, stream: Stream): Promise<StreamProbe>
 function requestsOf({ count, page, by_id }: StreamProbe): number {
   const records = count ?? page
   return Math.max(1, Math.ceil(records / Math.max(1, page))) + (by_id ? records : 0)
+}
+
+/** Checks and migrates the warehouse. Throws if it cannot be used. */
+export async function prepareWarehouse(context: Context, config: Config): Promise<readonly string[]> {
+  await using warehouse = await openWarehouse(context, config)
+  const { checks, session } = await checkWarehouse(warehouse.url)
+  const notes: string[] = []
+  try {
+    const failure = checks.find(({ name, status }) => status === 'failed' && name !== 'schema')
+    if (failure !== undefined) throw refused(failure)
+    const privilege = await schemaPrivilege(session!)
+    if (privilege !== null) throw refused(privilege)
+    const { rows } = await session!.client.query<Connection>(
+      'select ssl, host(client_addr) as address from pg_stat_ssl join pg_stat_activity using (pid) where pid = pg_backend_pid()',
+    )
+    if (rows.some(isOpen)) {
+      notes.push('the connection to the warehouse has no TLS: add sslmode=verify-full to DATABASE_URL')
+    }
+  } finally {
+    await session?.close()
+  }
+  const report = await migrate(warehouse.url, config)
+  return [...notes, ...report.notes, ...(report.rolesNote === null ? [] : [report.rolesNote])]
+}
+
+export interface Connection {
+  readonly ssl: boolean
+  /** Of this machine, as the server sees it; null for a Unix socket. */
+  readonly address: string | null
+}
+
+/** Whether somebody on the way could read it. */
+export function isOpen({ ssl, address }: Connection): boolean {
+  return !ssl && address !== null && !/^(?:127\.|::1$)/.test(address)
+}
+
+/** The check that fails if there are no schemas yet, and the login may not create them. */
+async function schemaPrivilege({ client }: Session): Promise<Check | null> {
+  const { rows } = await client.query<{ may: boolean; database: string }>(
+    `select current_database() as database, to_regnamespace('intake_ops') is not null
+       or has_database_privilege(current_database(), 'create') as may`,
+  )
+  const [{ may, database }] = rows as [(typeof rows)[number]]
+  if (may) return null
+  return failed(
+    'database privileges',
+    'this login may not create the schemas of the warehouse',
+    `as the owner of the database: grant create on database "${database}" to the login; or connect as the owner`,
+  )
+}
+
+/** The error with which `init` ends where a check failed. */
+export function refused({ name, detail, hint }: Check): IntakeError {
+  const message = `${name}: ${detail}; nothing was written`
+  return new IntakeError(message, {
+    code: 'init_refused',
+    verdict: 'stop',
+    ...(hint === null ? {} : { hint }),
+  })
 }

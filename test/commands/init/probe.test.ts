@@ -1,6 +1,6 @@
 /** What `init` learns of a service that does not count, cannot list everything, or permits few requests. */
 import { expect, it } from 'vitest'
-import { firstFailure, probed } from '../../../src/commands/init/probe.ts'
+import { firstFailure, isOpen, probed } from '../../../src/commands/init/probe.ts'
 import { readConfig } from '../../../src/config/config.ts'
 import { json, startService } from '../../api/support/service.ts'
 import { configOf } from '../../e2e/support/teams.ts'
@@ -73,4 +73,11 @@ it('of several teams the first that is refused is named', async () => {
   })
   const one = [{ ...wrong[1]! }]
   expect(await firstFailure(context, readConfig(configOf(one)))).toMatchObject({ name: 'credentials' })
+})
+
+it('a connection without TLS is open to others unless it stays on this machine', () => {
+  const addresses = ['10.0.0.5', '192.0.2.127', '2001:db8::1', '127.0.0.1', '127.9.0.1', '::1', null]
+  const open = (ssl: boolean) => addresses.filter((address) => isOpen({ ssl, address }))
+  expect(open(false)).toEqual(['10.0.0.5', '192.0.2.127', '2001:db8::1'])
+  expect(open(true)).toEqual([])
 })
