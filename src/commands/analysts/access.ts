@@ -4,7 +4,7 @@
  * Invariant: changes the teams that a login sees, never its roles: without a role a login sees nothing.
  */
 import { Command } from 'commander'
-import { grantAccess, listAccess, revokeAccess } from '../../analytics/access.ts'
+import { type Access, grantAccess, listAccess, revokeAccess } from '../../analytics/access.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
@@ -56,23 +56,23 @@ async function printAccess(context: Context, db: Session['db'], json: true | und
   const teams = (await readTeams(db)).map(({ name }) => name)
   const access = await listAccess(db)
   const everybody = teams.length < 2
-  if (json) {
-    printJson(context, { teams, everybody, access })
-    return
-  }
+  if (json) printJson(context, { teams, everybody, access })
+  else context.stdout.write(listText(context, teams, access))
+}
+
+export function listText(context: Context, teams: readonly string[], access: readonly Access[]): string {
   const rows = access.map((each) => [
     printable(each.login),
     each.team,
     each.granted_at.slice(0, 16).replace('T', ' '),
     each.exists ? '' : 'role no longer exists',
   ])
-  if (rows.length > 0)
-    context.stdout.write(fittedTable(context, [['login', 'team', 'granted', ''], ...rows], 3))
-  context.stdout.write(
-    everybody
-      ? 'the warehouse has one team: every login with a role sees it\n'
-      : `teams: ${teams.join(', ')}; a login sees the teams granted to it\n`,
-  )
+  const table = rows.length === 0 ? '' : fittedTable(context, [['login', 'team', 'granted', ''], ...rows], 3)
+  const end =
+    teams.length < 2
+      ? 'the warehouse has one team: every login with a role sees it'
+      : `teams: ${teams.join(', ')}; a login sees the teams granted to it`
+  return `${table}${end}\n`
 }
 
 function named(name: string, description: string): Command {

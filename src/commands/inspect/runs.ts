@@ -95,12 +95,13 @@ async function cancel(context: Context, id: number, options: { json?: true }): P
     throw warehouseError(error)
   })
   if (options.json) printJson(context, { run_id: id, status, canceled })
-  else if (!canceled && status !== 'running') context.stdout.write(`run ${id} had ended: ${status}\n`)
-  else if (status === 'running')
-    context.stdout.write(
-      `run ${id} is canceled, and still loads what it has read; see intake-sync runs show ${id}\n`,
-    )
-  else context.stdout.write(`run ${id} is canceled; what it loaded stays, and the next run continues\n`)
+  else context.stdout.write(`run ${id} ${canceledText(id, status, canceled)}\n`)
+}
+
+export function canceledText(id: number, status: string, canceled: boolean): string {
+  if (status === 'running')
+    return `is canceled, and still loads what it has read; see intake-sync runs show ${id}`
+  return canceled ? 'is canceled; what it loaded stays, and the next run continues' : `had ended: ${status}`
 }
 
 interface ShownRun extends Run {

@@ -93,7 +93,11 @@ export function needsPerson({ searched, unnamedLeft, rewritten }: Erased): boole
   return searched.left.length > 0 || unnamedLeft > 0 || rewritten?.isComplete === false
 }
 
-function question(id: string, team: string, { found, erasedBefore }: ErasurePreview): string {
+export function question(
+  id: string,
+  team: string,
+  { found, erasedBefore }: Pick<ErasurePreview, 'found' | 'erasedBefore'>,
+): string {
   const parts = [...found].map(([stream, ids]) => `${ids.length} of ${stream}`)
   const before = erasedBefore ? ' (erased before)' : ''
   return `Erase patient ${printable(id)} of team ${team}${before}: ${parts.join(', ')}, their history, events and rows of exports?`

@@ -4,7 +4,7 @@
  * Invariant: `--status` and `--plan` change nothing.
  */
 import { Command } from 'commander'
-import { migrate, migrationStatus } from '../../analytics/migrate.ts'
+import { type MigrationReport, migrate, migrationStatus } from '../../analytics/migrate.ts'
 import { type PlannedStatement, planMigration } from '../../analytics/plan.ts'
 import { readConfig } from '../../config/config.ts'
 import { type Context, ExitCode, openWarehouse, printJson, requireWarehouse } from '../context.ts'
@@ -36,13 +36,16 @@ export function migrateCommand(context: Context): Command {
         else context.stdout.write(planText(context, plan))
         return
       }
-      const { migrated, applied, rolesNote, notes } = await migrate(warehouse.url, config)
-      for (const note of rolesNote === null ? notes : [rolesNote, ...notes])
-        context.stderr.write(`note: ${note}\n`)
+      const { migrated, applied, ...report } = await migrate(warehouse.url, config)
+      context.stderr.write(notesText(report))
       if (options.json) printJson(context, { migrated, applied })
-      else if (migrated.length === 0) context.stdout.write('up to date\n')
-      else context.stdout.write(`${migrated.map((name) => `applied ${name}`).join('\n')}\nup to date\n`)
+      else context.stdout.write(`${migrated.map((name) => `applied ${name}\n`).join('')}up to date\n`)
     })
+}
+
+/** Also where the output is JSON. */
+export function notesText({ rolesNote, notes }: Pick<MigrationReport, 'rolesNote' | 'notes'>): string {
+  return [...(rolesNote === null ? [] : [rolesNote]), ...notes].map((note) => `note: ${note}\n`).join('')
 }
 
 /** Statements that touch nothing that is there are counted only. */

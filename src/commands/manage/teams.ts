@@ -69,7 +69,9 @@ async function list(context: Context, { json }: Options): Promise<void> {
   context.stdout.write(fittedTable(context, [header, ...rows], 6))
 }
 
-function stateOf({ removed_at, data, configured }: ListedTeam & { readonly configured: boolean }): string {
+type State = Pick<ListedTeam, 'removed_at' | 'data'> & { readonly configured: boolean }
+
+export function stateOf({ removed_at, data, configured }: State): string {
   if (removed_at === null) return configured ? '' : 'not in the configuration'
   if (data === 'deleted') return 'partly deleted: run teams remove again'
   return `removed ${minute(removed_at)}, data kept`

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { textOf as tierText } from '../../../src/commands/analysts/privacy.ts'
 import * as erasing from '../../../src/commands/manage/erase.ts'
-import { planText, statusText } from '../../../src/commands/manage/migrate.ts'
+import { notesText, planText, statusText } from '../../../src/commands/manage/migrate.ts'
 import { isConfigured, textOf as removedText } from '../../../src/commands/manage/teams.ts'
 import type { Erased } from '../../../src/operate/erase/erase.ts'
 
@@ -34,6 +34,17 @@ describe('an erasure', () => {
     expect(erasing.needsPerson({ ...ERASED, unnamedLeft: 1 })).toBe(true)
     expect(erasing.needsPerson({ ...ERASED, searched: { ...ERASED.searched, left: [place] } })).toBe(true)
     expect(erasing.needsPerson({ ...ERASED, rewritten: { ...whole, isComplete: false } })).toBe(true)
+  })
+
+  it('asks with what was found in each stream, and says that the patient was erased before', () => {
+    const found = new Map([
+      ['patients', ['p']],
+      ['responses', ['r1', 'r2', 'r3']],
+    ])
+    const asked = (erasedBefore: boolean) => erasing.question('p\u001b1', 'north', { found, erasedBefore })
+    const rest = '1 of patients, 3 of responses, their history, events and rows of exports?'
+    expect(asked(false)).toBe(`Erase patient p\\x1b1 of team north: ${rest}`)
+    expect(asked(true)).toBe(`Erase patient p\\x1b1 of team north (erased before): ${rest}`)
   })
 
   it('says what was removed, what is kept of the id, and where it searched', () => {
@@ -128,6 +139,13 @@ describe('migrations', () => {
       'applied  a\npending  b\npending  c\nbehind by 2: run intake-sync migrate\n',
     )
     expect(statusText({ applied: ['a'], pending: [] })).toBe('applied  a\nup to date\n')
+  })
+
+  it('have every note on a line of its own, that about the roles first', () => {
+    expect(notesText({ rolesNote: 'the roles', notes: ['one', 'two'] })).toBe(
+      'note: the roles\nnote: one\nnote: two\n',
+    )
+    expect(notesText({ rolesNote: null, notes: [] })).toBe('')
   })
 
   it('that are planned show the locks of tables that are there, and how long these are locked', () => {
