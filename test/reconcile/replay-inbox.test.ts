@@ -1,5 +1,6 @@
 /** Stored draining events again, by the command itself. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { runProgram } from '../../src/commands/program.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { replayInbox } from '../../src/reconcile/replay-inbox.ts'
 import { noonPlus, openScene, patientEvent, type Scene, silent } from '../ingest/drain/scene.ts'
@@ -40,6 +41,18 @@ it('events since a time are drained again, with the same result', async () => {
   expect(await scene.rows(`select kind, status from intake_ops.runs`)).toEqual([
     { kind: 'replay', status: 'succeeded' },
   ])
+})
+
+it('at a terminal one line shows how many of the events are drained', async () => {
+  await scene.store([patientEvent('a', 2), patientEvent('b', 3)])
+  let said = ''
+  const code = await runProgram(['replay', '--inbox', '--since', '2020-01-01'], {
+    env: { DATABASE_URL: scene.url, LOG_LEVEL: 'error' },
+    stdout: { write: () => true },
+    stderr: { write: (text) => (said += String(text)), isTTY: true },
+    ...{ signal: new AbortController().signal, version: '0.0.0' },
+  })
+  expect([code, said]).toEqual([0, expect.stringMatching(/^(?:\r[01] of 2 events)*\r2 of 2 events\n$/)])
 })
 
 it('an event that was tried in vain has all its tries again: what fails in passing is loaded', async () => {

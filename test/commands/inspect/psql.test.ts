@@ -103,8 +103,10 @@ describe('without psql', () => {
       'select',
     ])
     expect(text.stdout).toBe('yes  no\nt\n(1 row)\n\nSET\nSELECT 1\n')
-    const copied = await own(['-c', 'copy (select 1) to stdout'])
-    expect(copied.code).not.toBe(0)
+    for (const copy of ['copy (select 1) to stdout', 'select 1; copy (select 1) to stdout']) {
+      const { code, stdout, stderr } = await own(['-c', copy])
+      expect([code, stdout, stderr]).toEqual([2, '', expect.stringContaining('error: COPY needs psql\n')])
+    }
   })
 
   it('a reader is refused what the role may not read, in the words of Postgres: exit code 1', async () => {
@@ -317,6 +319,7 @@ describe('with psql', () => {
 it.each([
   ['postgres://u:p%40ss@h:5/db', 'postgres://u@h:5/db', 'p@ss', ''],
   ['postgres://u@/db?host=/run/pg', 'postgres://u@/db?host=%2Frun%2Fpg', null, ''],
+  ['postgres://h/db?ssl=true&sslmode=verify-full', 'postgres://h/db?sslmode=verify-full', null, ''],
   ['postgresql://h/db?password=x&sslmode=no-verify', 'postgresql://h/db?sslmode=require', 'x', ''],
   [
     'postgres://u:p:q@h/db?ssl=true&max=3&options=-c a=b',

@@ -89,3 +89,16 @@ it('what waits for somebody follows the tables: reworded questions, slices, and 
   expect(text).toMatch(/\n {2}hint: start intake-sync work[^\n]*\nstale: south\/forms\n$/)
   expect(statusText(contextOf(), { ...waiting, slices_waiting: [] }, [])).not.toContain('hint:')
 })
+
+it.each([
+  [90, 'rows newest record last run status inbox dead letters drift', 'refetches dead letters last event'],
+  [76, 'rows newest record last run status dead letters', 'refetches dead letters last event'],
+  [70, 'rows last run status dead letters', 'dead letters last event'],
+  [50, 'rows last run status', 'dead letters last event'],
+])('of %i characters, a terminal shows the columns that matter most', (columns, ofStreams, ofTeams) => {
+  const last = { last_run_at: '2026-01-02T00:00:00Z', last_run_status: 'succeeded' }
+  const one = status({ streams: [stream('north', last)], teams: [team('north')] })
+  const text = statusText(contextOf(columns), one, []).replace(/ +/g, ' ')
+  expect(text).toMatch(new RegExp(`^stream ${ofStreams}\n`))
+  expect(text).toMatch(new RegExp(`^team inbox oldest ${ofTeams} `, 'm'))
+})
