@@ -45,6 +45,7 @@ it('events since a time are drained again, with the same result', async () => {
 
 it('at a terminal one line shows how many of the events are drained', async () => {
   await scene.store([patientEvent('a', 2), patientEvent('b', 3)])
+  await scene.drain()
   let said = ''
   const code = await runProgram(['replay', '--inbox', '--since', '2020-01-01'], {
     env: { DATABASE_URL: scene.url, LOG_LEVEL: 'error' },
@@ -52,7 +53,7 @@ it('at a terminal one line shows how many of the events are drained', async () =
     stderr: { write: (text) => (said += String(text)), isTTY: true },
     ...{ signal: new AbortController().signal, version: '0.0.0' },
   })
-  expect([code, said]).toEqual([0, expect.stringMatching(/^(?:\r[01] of 2 events)*\r2 of 2 events\n$/)])
+  expect([code, said]).toEqual([0, '\r2 of 2 events\n'])
 })
 
 it('an event that was tried in vain has all its tries again: what fails in passing is loaded', async () => {
