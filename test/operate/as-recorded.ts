@@ -7,6 +7,7 @@
  */
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { startConsole, wholeAnswer } from '../console/support/console.ts'
 import { withSession } from '../support/sessions.ts'
 import { relations } from '../support/team-rows.ts'
 import type { Twins } from '../support/twins.ts'
@@ -39,6 +40,24 @@ const COMMANDS = [
   'webhooks events --team north',
   'webhooks list --team north',
 ] as const
+
+/** Of the console, each by the name of its file; the size of the server is on /health, so that one is left out. */
+const PAGES = {
+  overview: '/',
+  streams: '/streams',
+  stream: '/streams/north/patients',
+  insights: '/insights',
+  inbox: '/inbox',
+  'dead letters': '/dead-letters',
+  runs: '/runs',
+  run: '/runs/2',
+  verify: '/verify',
+  verification: '/verify/5/north/patients',
+  questions: '/questions',
+  event: '/events?team=north&id=second-gone',
+  record: '/records?team=north&stream=patients&id=p11',
+  audit: '/audit',
+} as const
 
 /** What the timing of a run decides. */
 const OF_TIMING: readonly string[] = [
@@ -75,6 +94,8 @@ const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/^log \(UTC\):\n[\s\S]*(?=exit code)/gm, ''],
   // Widths of columns follow what was replaced.
   [/ {2,}/g, '  '],
+  // Rows a second.
+  [/(ago {2}succeeded {2})\d+/g, '$1RATE'],
 ]
 
 /** Times of this run, which may be of two days. */
@@ -114,12 +135,42 @@ async function rowsBySchema(url: string, teamId: number): Promise<ReadonlyMap<st
   return schemas
 }
 
+/** The text of a page, a line for each paragraph, row or entry, with the addresses of its links. */
+function textOf(html: string): string {
+  const text = html
+    .replaceAll(/<(head|script|style|svg)[\s\S]*?<\/\1>/g, '')
+    .replaceAll(/<a [^>]*href="([^"]*)"[^>]*>/g, '[$1] ')
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll(/<\/(p|tr|li|h\d|div|section|dd|caption|option)>/g, '\n')
+    .replaceAll(/<[^>]*>/g, ' ')
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+    .join('\n')
+}
+
 export function asRecorded(twinsOf: () => Twins): void {
   describe('as recorded:', () => {
     it('every row of north, in every table and view', async () => {
       const { url, north } = twinsOf()
       for (const [schema, rows] of await rowsBySchema(url, north.teamId))
         await expect(rows).toMatchFileSnapshot(join(FOLDER, `${schema}.jsonl`))
+    })
+
+    it('every page of the console', async () => {
+      const console = await startConsole(twinsOf().url)
+      try {
+        const reader = await console.enter('steward')
+        for (const [name, path] of Object.entries(PAGES)) {
+          const { status, text } = await wholeAnswer(reader, path)
+          await expect(asRecordedHere(`${path}: ${status}\n${textOf(text)}\n`)).toMatchFileSnapshot(
+            join(FOLDER, `page-${name.replaceAll(' ', '-')}.txt`),
+          )
+        }
+      } finally {
+        await console.close()
+      }
     })
 
     it.each(COMMANDS)('%s', async (command) => {

@@ -65,7 +65,8 @@ const TEXTS = {
     hint: 'intake-sync dead-letters list',
   },
   drift: {
-    raised: ({ fields }) => `the service sent ${counted(fields, 'unknown field')} or types`,
+    raised: ({ fields }) =>
+      `the service sent ${counted(fields, 'unknown field')} or ${fields === 1 ? 'type' : 'types'}`,
     cleared: 'no unknown field arrived for a week',
     hint: 'intake-sync status; their values are in _extra, their names in intake_ops.drift',
   },
@@ -82,7 +83,7 @@ const TEXTS = {
   },
   defect: {
     raised: ({ kinds = 0, count = 0 }) =>
-      `intake-sync failed in its own code: ${counted(kinds, 'defect')}, ${count} times`,
+      `intake-sync failed in its own code: ${counted(kinds, 'defect')}, ${counted(count, 'time')}`,
     cleared: 'no defect occurred for a week',
     hint: 'report the lines of the log that say "a defect of intake-sync"; intake_ops.defects lists them',
   },

@@ -39,8 +39,10 @@ export async function readInbox(db: Kysely<Warehouse>): Promise<readonly InboxSt
       coalesce(sum(waiting.events), 0)::int as pending,
       to_json(min(waiting.oldest)) #>> '{}' as oldest_pending_at,
       extract(epoch from clock_timestamp() - min(waiting.oldest))::float8 as oldest_pending_seconds,
-      coalesce(json_object_agg(waiting.stream, waiting.events) filter (where waiting.stream is not null), '{}')
-        as pending_by_stream,
+      coalesce(
+        json_object_agg(waiting.stream, waiting.events order by waiting.stream collate "C")
+          filter (where waiting.stream is not null),
+        '{}') as pending_by_stream,
       (select count(*)::int from intake_ops.refetches refetch where refetch.team_id = team.team_id) as refetches
     from intake.teams team left join waiting using (team_id)
     where not ${isRemoved(sql.ref('team.team_id'))}

@@ -47,7 +47,7 @@ it('each thing to do leads to the page that shows it; a team without any has a f
     'packets: no backfill has ended for N hours → /streams',
     'packets: tables differ from the service: N missing, N extra, N different (run N) → /verify',
     'patients: the last backfill failed (run N) → /runs',
-    'patients: the service sent N unknown field or types → /streams',
+    'patients: the service sent N unknown field or type → /streams',
     'the last replay failed or needs attention (run N) → /runs',
   ])
   expect(of('north').needs).toEqual({ mark: 'bad', text: `needs somebody: ${places.length} things to do` })

@@ -25,7 +25,7 @@ const TEXTS: Readonly<Record<Cause, readonly [Figures, raised: string, cleared: 
     /sync runs/,
   ],
   dead_letters: [{ waiting: 2 }, '2 dead letters waiting', /no dead letter/, /dead-letters list/],
-  drift: [{ fields: 1 }, 'the service sent 1 unknown field or types', /unknown field/, /intake_ops\.drift/],
+  drift: [{ fields: 1 }, 'the service sent 1 unknown field or type', /unknown field/, /intake_ops\.drift/],
   questions_waiting: [
     { questions: 1 },
     '1 reworded question waiting for a decision',
