@@ -43,6 +43,10 @@ describe('a configuration', () => {
     const paths = pathsWith({ patient: '/v3/people/{id}/', appointments: '/v3/dates' }, endpoints)
     expect(paths).toEqual({ ...DEFAULT_PATHS, patient: '/v3/people/{id}/', appointments: '/v3/dates' })
     expect(pathsWith({}, endpoints)).toMatchObject({ appointments: '/v2/appointments' })
+    // A stream may read a resource of the specification from elsewhere.
+    const moved = [{ name: 'forms', path: '/v2.1/forms' }]
+    expect(pathsWith({}, moved)).toEqual({ ...DEFAULT_PATHS, forms: '/v2.1/forms' })
+    expect(pathsWith({ forms: '/v3/forms' }, moved).forms).toBe('/v3/forms')
   })
 
   test.each(['appointments', 'toString', '__proto__', ''])(

@@ -108,9 +108,7 @@ function claim(step: Step, { name, limit, demand, now, storeNow }: Here): void {
     step.notify = true
   } else if (holders[episode.owner] === undefined && demand.waiting > 0) {
     const { sentAt, rejections, retryAfter } = episode
-    limit.takeOver(
-      limit.episode ?? { sentAt: sentAt - offset, seenAt: now, rejections, retryAfter, pending: 0 },
-    )
+    limit.takeOver(limit.episode ?? { sentAt: sentAt - offset, seenAt: now, rejections, retryAfter })
     step.division = { ...step.division, episode: { ...episode, owner: name } }
   }
 }

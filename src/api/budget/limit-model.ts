@@ -41,8 +41,6 @@ export interface Episode {
   rejections: number
   /** The latest `Retry-After`, in microseconds. */
   retryAfter: number | null
-  /** Requests in flight that were sent before the 429 arrived. */
-  pending: number
 }
 
 /**

@@ -76,7 +76,7 @@ export class Limit {
 
   /** Goes on from what another process learned: it explains the rejections of this one too. */
   adopt(state: ModelState, now: number): void {
-    this.#lastEpisode = { sentAt: now, seenAt: now, rejections: 1, retryAfter: null, pending: 0 }
+    this.#lastEpisode = { sentAt: now, seenAt: now, rejections: 1, retryAfter: null }
     this.episode = null
     this.#due = Number.NEGATIVE_INFINITY
     this.#model.adopt(state, now)
@@ -147,7 +147,7 @@ export class Limit {
 
   /** The service has counted the request, whatever its status. */
   accepted(ticket: Ticket, now: number): void {
-    this.#leave(ticket)
+    this.inFlight -= 1
     this.#accepted += 1
     this.#inRow = 0
     const { margin, window } = this.#model
@@ -160,13 +160,13 @@ export class Limit {
   }
 
   /** There was no answer; the service may have counted the request. */
-  lost(ticket: Ticket): void {
-    this.#leave(ticket)
+  lost(): void {
+    this.inFlight -= 1
   }
 
   /** 429. `requested` is the `Retry-After` in microseconds, or null if the answer has none. */
   rejected(ticket: Ticket, now: number, requested: number | null): void {
-    this.#leave(ticket)
+    this.inFlight -= 1
     if (ticket.sentAt > this.#rejectedAt) {
       this.#inRow += 1
       this.#rejectedAt = now
@@ -182,7 +182,7 @@ export class Limit {
       return
     }
     if (episode === null) {
-      episode = { sentAt: ticket.sentAt, seenAt: now, rejections: 1, retryAfter, pending: this.inFlight }
+      episode = { sentAt: ticket.sentAt, seenAt: now, rejections: 1, retryAfter }
       this.episode = episode
     } else if (ticket.sentAt > episode.seenAt) {
       episode.rejections += 1
@@ -208,12 +208,6 @@ export class Limit {
     const earned = Math.floor(this.#accepted / ACCEPTED_PER_IN_FLIGHT)
     const cautious = this.#accepted < CAUTIOUS_REQUESTS
     return Math.min(this.#concurrency, cautious ? FIRST_IN_FLIGHT : Math.max(LATER_IN_FLIGHT, earned))
-  }
-
-  #leave(ticket: Ticket): void {
-    this.inFlight -= 1
-    const episode = this.episode
-    if (episode !== null && ticket.sentAt <= episode.seenAt && episode.pending > 0) episode.pending -= 1
   }
 
   /** At the end of a pause. A `Retry-After` suffices to learn the model; without one, the next accepted request does. */

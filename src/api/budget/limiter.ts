@@ -226,7 +226,7 @@ export function openLimiter(options: LimiterOptions): Limiter {
       },
       lost: () => {
         const at = clock.now()
-        release(() => limit.lost(ticket))
+        release(() => limit.lost())
         // Unanswered requests of another time, before a pause of the team, say nothing about this one.
         if (silentSince === null || now - lostAt >= giveUpAfterMs * 1000) silentSince = now
         lostAt = at

@@ -174,7 +174,6 @@ export function openSharing({ limit, store, clock, logger, demand, changed }: Sh
       isAsked = false
       timer?.abort()
       await running
-      timer?.abort()
       if (isJoined && !isLost) await exchange(true).catch(() => {})
       await store.close()
     },

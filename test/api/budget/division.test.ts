@@ -231,6 +231,20 @@ describe('an exchange', () => {
     ] as const
     expect(exchange({ holders, pool }, 10, now)).toEqual({ give: 0, take: pool.slice(0, 2), isShort: true })
   })
+
+  test('takes no more than its part, from however many entries of the pool', () => {
+    const holders = { a: holder({ permits: 1 }), b: holder() }
+    const pool = [
+      [1, 3],
+      [2, 3],
+      [3, 3],
+    ] as const
+    const take = [
+      [1, 3],
+      [2, 1],
+    ]
+    expect(exchange({ holders, pool })).toEqual({ give: 0, take, isShort: false })
+  })
 })
 
 test('permits that were taken are no longer in the pool', () => {

@@ -396,4 +396,9 @@ test('the clock of the store is known as exactly as its quickest answer, which c
   // Half of the time until the answer is for its way back.
   change(pause(), { later: 200_000 })
   expect(seen()).toBe(100 * SECOND - 200_000 - 100_000)
+  // A slower one says less, until the quick one is old.
+  change(pause(), { later: 220_000 })
+  expect(seen()).toBe(100 * SECOND - 220_000 - 100_000)
+  change(pause(), { later: 220_000 })
+  expect(seen()).toBe(100 * SECOND - 220_000 - 110_000)
 })

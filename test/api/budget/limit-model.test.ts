@@ -25,7 +25,7 @@ function open(state: Partial<ModelState> | null, at = 0) {
       sentAt: number,
       { startedAt = 0, since = undefined as number | undefined, retryAfter = SECOND } = {},
     ) {
-      const episode = { sentAt, seenAt: sentAt + 50_000, rejections: 1, retryAfter, pending: 0 }
+      const episode = { sentAt, seenAt: sentAt + 50_000, rejections: 1, retryAfter }
       model.learn(episode, { startedAt, since }, 0, SECOND)
       return model.state!
     },

@@ -204,7 +204,7 @@ describe('a configured limit', () => {
             sends.push(now)
             now += 5000
             if (answer === 'ok') limit.accepted(ticket, now)
-            else if (answer === 'lost') limit.lost(ticket)
+            else if (answer === 'lost') limit.lost()
             else if (answer === '429 with wait') {
               limit.rejected(ticket, now, 2 * SECOND)
               notBefore = now + 2 * SECOND
@@ -311,7 +311,7 @@ describe('the model', () => {
           const ticket = limit.sent(now)
           now += 5000
           if (answer === 'ok') limit.accepted(ticket, now)
-          else if (answer === 'lost') limit.lost(ticket)
+          else if (answer === 'lost') limit.lost()
           else limit.rejected(ticket, now, answer === '429' ? null : 2_000_000)
         }
       }),

@@ -1,4 +1,5 @@
-import pino from 'pino'
+import { getEventListeners } from 'node:events'
+import pino, { type Logger } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { GAVE_UP, openLimiter, type Permit, TOO_LONG } from '../../../src/api/budget/limiter.ts'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -48,6 +49,32 @@ describe('a body in flight keeps its permit', () => {
     await settled()
     expect(permits).toHaveLength(2)
   })
+})
+
+test('throttling is logged at once, then every ten seconds at most, with the number of 429 since', async () => {
+  const clock = openHurriedClock()
+  const lines: unknown[] = []
+  const logger = { info: (...line: unknown[]) => void lines.push(line) } as unknown as Logger
+  const rateLimit = { requests: 7, seconds: 1 }
+  const limiter = openLimiter({ concurrency: 2, clock, logger, rateLimit })
+  for (const [seconds, retryAfter] of [
+    [0, 1_000],
+    [4, null],
+    [6, 3_000],
+    [9, 2_000],
+  ] as const) {
+    clock.skip(seconds * 1_000_000)
+    const permit = await limiter.acquire([], { since: clock.now(), again: false })
+    permit.throttled(retryAfter)
+  }
+  const line = (throttled: number, retryAfterMs: number) => [
+    { throttled, retryAfterMs, permittedRate: 7 },
+    'throttled',
+  ]
+  expect(lines).toEqual([line(1, 1_000), line(2, 3_000)])
+  clock.skip(1_000_000)
+  ;(await limiter.acquire([], { since: clock.now(), again: false })).throttled(1_000)
+  expect(lines).toEqual([line(1, 1_000), line(2, 3_000), line(2, 1_000)])
 })
 
 test('all waiting calls are rejected when the service asks for hours, and so are new ones', async () => {
@@ -187,6 +214,25 @@ describe('a call that is throttled', () => {
     aborts[1]!.abort()
     expect(await Promise.all(waiting)).toEqual(['gone', 'gone'])
     expect(pauses.every((pause) => pause.aborted)).toBe(true)
+  })
+
+  test('no longer listens to its signals once it was admitted, turned away or aborted', async () => {
+    const limiter = openLimiter({ concurrency: 1, clock: systemClock, logger: pino({ level: 'silent' }) })
+    const { signal } = new AbortController()
+    const abort = new AbortController()
+    const waits = () => getEventListeners(signal, 'abort').length
+    const permit = await limiter.acquire([signal], call())
+    expect(waits()).toBe(0)
+    const later = [
+      limiter.acquire([signal], call()),
+      limiter.acquire([signal, abort.signal], call()),
+      limiter.acquire([signal], call()),
+    ].map((waiting) => waiting.catch((reason: unknown) => reason))
+    expect(waits()).toBe(3)
+    abort.abort('aborted')
+    expect([waits(), await later[1]]).toEqual([2, 'aborted'])
+    permit.throttled(7_200_000)
+    expect([waits(), await later[0], await later[2]]).toEqual([0, TOO_LONG, TOO_LONG])
   })
 
   test('ends at once when it is aborted', async () => {

@@ -175,6 +175,7 @@ describe('a share', () => {
       [90, 3],
     ])
     const copy = share.copy()
+    expect(copy.due(70, sendsAt(65), SPAN)).toBe(90)
     copy.give(4, 70, sendsAt(), SPAN)
     expect([share.count, copy.count]).toEqual([4, 0])
     expect(share.due(70, sendsAt(65), SPAN)).toBe(90)

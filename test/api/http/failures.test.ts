@@ -69,13 +69,18 @@ test.each([
 ] as const)(
   'a body that is %s is %s: %s, again %s, and something may have been done',
   (fault, code, verdict, again) => {
-    expect(failureOfBody(fault)).toMatchObject({ code, verdict, again, untouched: false })
+    expect(failureOfBody(fault)).toEqual({
+      ...{ code, verdict, again, untouched: false },
+      ...{ what: expect.any(String), hint: expect.any(String) },
+    })
   },
 )
 
 test.each([
   [90_000, '90s'],
+  [60_000, '1m'],
   [900_000, '15m'],
+  [3_600_000, '1h'],
   [7_200_000, '2h'],
   [5_400_000, '90m'],
 ])('a call that gives up after %i ms names the limit as it is configured: %s', (limit, text) => {

@@ -112,6 +112,7 @@ describe('the head is checked like any answer', () => {
     [401, 'no_credentials', 'stop'],
     [404, 'not_found', 'gone'],
     [400, 'refused', 'dead_letter'],
+    [300, 'redirected', 'stop'],
     [301, 'redirected', 'stop'],
   ])('%i is %s: %s', async (status, code, verdict) => {
     await using service = await startService((_, response) =>

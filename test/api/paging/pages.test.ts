@@ -426,6 +426,8 @@ describe('a page', () => {
       { ...shared, number: 1, records: [{ id: 1 }], last: false, facts: { number: 1, next: 'cursor=2' } },
       { ...shared, number: 2, records: [{ id: 2 }], last: true, facts: { number: 2, next: null } },
     ])
+    const alone = await read([[{ id: 1 }]])
+    expect(alone.pages).toMatchObject([{ count: null, last: true, facts: { endKnown: false, next: null } }])
   })
 
   test('without records is one only if it is the first', async () => {

@@ -311,7 +311,7 @@ describe('a record comes as its type says, and as the service gave it', () => {
     ['listWebhookConfigs', library.listWebhookConfigs],
     ['listWebhookDeliveries', library.listWebhookDeliveries],
   ])('by %s, page by page', async (_, list) => {
-    const rows = [{ id: 1, created_at: 7, more: [] }, null, { uid: 'b' }]
+    const rows = [{ id: 1, created_at: 7, more: [] }, null, 'x', { uid: 'b', created_at: 8 }]
     await using service = await startService((_, response) => json(response, rows))
     await using heard = clientOf(service.url)
     const scan: library.TypedScan<object> = list(heard.client)
@@ -325,11 +325,13 @@ describe('a record comes as its type says, and as the service gave it', () => {
         problems: [
           { path: '0.created_at', expected: 'string' },
           { path: '1', expected: 'object' },
+          { path: '2', expected: 'object' },
+          { path: '3.created_at', expected: 'string' },
         ],
       },
     ])
     expect(pages[0]!.records[0]).not.toHaveProperty('created_at')
-    expect(scan.outcome).toMatchObject({ complete: true, records: 3 })
+    expect(scan.outcome).toMatchObject({ complete: true, records: 4 })
   })
 
   test('an export in JSON is kept whole, whatever it is', async () => {

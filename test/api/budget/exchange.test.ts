@@ -1,0 +1,60 @@
+/** What the limit of a process still allows after an exchange: what others learned, and what it learned itself. */
+import { expect, test } from 'vitest'
+import { type Division, emptyDivision } from '../../../src/api/budget/division.ts'
+import { Part } from '../../../src/api/budget/exchange.ts'
+import { Limit } from '../../../src/api/budget/limit.ts'
+import type { ModelState, RateLimit } from '../../../src/api/budget/limit-model.ts'
+
+const SECOND = 1_000_000
+const NOW = 1_000 * SECOND
+
+const model = (count: number, seconds = 1): ModelState => ({
+  ...{ count, window: seconds * SECOND, margin: 0, spread: 1.2, proven: null, contradictions: 0 },
+  ...{ unsure: false, raise: 0, waitBeforeRaise: 30 * SECOND },
+})
+
+/** A process whose clock is that of the store. */
+function open(configured?: RateLimit) {
+  const limit = new Limit(4, configured)
+  const time = { now: NOW }
+  const clock = { now: () => time.now, sleep: async () => {} }
+  const part = new Part({ name: 'me', limit, clock, demand: () => ({ waiting: 1, urgent: 0 }) })
+  const exchange = (stored: Partial<Division>) => {
+    part.begin(false)
+    const { division } = part.change({ ...emptyDivision(), ...stored }, time.now)
+    part.done()
+    return division
+  }
+  return { limit, time, exchange }
+}
+
+test('a rejection of what was sent before this process published a raise is explained, not passed over', () => {
+  const { limit, time, exchange } = open()
+  const stored = exchange({ model: model(7), revision: 1 })
+  limit.adopt(model(9), NOW)
+  time.now += SECOND
+  const ticket = limit.sent(time.now)
+  time.now += 1_000
+  expect(exchange(stored)).toMatchObject({ model: { count: 9 }, revision: 2 })
+  limit.rejected(ticket, time.now + 1_000, SECOND)
+  expect(limit.episode).toMatchObject({ sentAt: ticket.sentAt, rejections: 1, retryAfter: SECOND })
+})
+
+test('a rejection without a pause is waited for although the others have changed the limit that is configured here', () => {
+  const { limit, time, exchange } = open({ requests: 9, seconds: 1 })
+  const ticket = limit.sent(time.now)
+  time.now += 1_000
+  exchange({ model: model(9), isFixed: true, revision: 1 })
+  limit.rejected(ticket, time.now, null)
+  expect(limit.pausedUntil).toBe(time.now + SECOND)
+})
+
+test('a limit that another process found to be higher is used at once, whatever the lower one made a request wait', () => {
+  const limit = new Limit(4)
+  limit.adopt(model(1, 60), NOW)
+  limit.accepted(limit.sent(NOW), NOW)
+  const later = NOW + SECOND
+  expect(limit.wait(later)).toBeGreaterThan(40 * SECOND)
+  limit.adopt(model(100, 60), later)
+  expect(limit.wait(later)).toBe(0)
+})
