@@ -27,13 +27,23 @@ const POINTER = 'server-files-are-in'
 /** Characters that a shell reads even between double quotes: `initdb` passes its paths through one. */
 export const SHELL_CHARACTERS = /["$`\\\n\r]/
 
-export async function findHome(dataDir: string, onNotice: (line: string) => void): Promise<Home> {
+/**
+ * Where the files go when the server's user cannot reach the data directory: the first of these that is ours and can be
+ * written. The temporary directory may be emptied when the machine starts.
+ */
+export const OUTSIDE: readonly string[] = ['/var/lib/intake-sync', join(tmpdir(), 'intake-sync-root')]
+
+export async function findHome(
+  dataDir: string,
+  onNotice: (line: string) => void,
+  outside: readonly string[] = OUTSIDE,
+): Promise<Home> {
   await makeDirectory(dataDir)
   const real = await realpath(dataDir)
   const pointed = (await readIfThere(join(real, POINTER)))?.trim()
   const user = await findServerUser([join(pointed ?? real, 'cluster'), real])
   if (pointed === undefined && (await canReach(user, real))) return await checked(real, user)
-  const directory = pointed ?? (await choose(real, onNotice))
+  const directory = pointed ?? (await choose(real, onNotice, outside))
   await makeDirectory(directory)
   onNotice(
     `running as root: the embedded Postgres runs as the user ${user?.name}, who cannot reach ${real}; ` +
@@ -43,9 +53,13 @@ export async function findHome(dataDir: string, onNotice: (line: string) => void
 }
 
 /** A new home outside, and the pointer to it. */
-async function choose(real: string, onNotice: (line: string) => void): Promise<string> {
+async function choose(
+  real: string,
+  onNotice: (line: string) => void,
+  outside: readonly string[],
+): Promise<string> {
   const name = createHash('sha256').update(real).digest('hex').slice(0, 16)
-  const parent = await outside()
+  const parent = await firstUsable(outside)
   for (let attempt = 1; ; attempt += 1) {
     const directory = join(parent, attempt === 1 ? name : `${name}-${attempt}`)
     const taken = await lstat(directory).catch(() => undefined)
@@ -58,8 +72,8 @@ async function choose(real: string, onNotice: (line: string) => void): Promise<s
   }
 }
 
-async function outside(): Promise<string> {
-  for (const parent of ['/var/lib/intake-sync', join(tmpdir(), 'intake-sync-root')]) {
+async function firstUsable(parents: readonly string[]): Promise<string> {
+  for (const parent of parents) {
     try {
       await makeDirectory(parent)
       const { uid } = await lstat(parent)

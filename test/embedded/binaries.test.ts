@@ -1,6 +1,7 @@
 /** The programs of Postgres are used where they are, or from a whole private copy. The package here is a small one. */
 import {
   chmodSync,
+  chownSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -119,6 +120,18 @@ describe('a private copy', () => {
     }
     expect((await prepared(newPackage(), newHome(nobody))).notices).toEqual([])
   })
+
+  test.runIf(ROOT)(
+    'is not made of programs that belong to the user of the server, who tries them',
+    async () => {
+      const from = newPackage('package', '#!/bin/sh\ntest "$(id -u) $(id -g)" = "65534 65533"\n')
+      const program = join(from.directory, 'native/bin/postgres')
+      chmodSync(program, 0o700)
+      chownSync(program, 65_534, 65_533)
+      const { notices } = await prepared(from, newHome({ name: 'nobody', uid: 65_534, gid: 65_533 }))
+      expect(notices).toEqual([])
+    },
+  )
 })
 
 test.each([
@@ -132,6 +145,20 @@ test.each([
     ...{ code: 'embedded_unavailable', variable: 'DATABASE_URL' },
     hint: expect.stringContaining('DATABASE_URL'),
   })
+})
+
+test('where a link cannot be made, a copy takes its place', async () => {
+  const { directory } = newPackage()
+  // So far apart that the way from one to the other is longer than a path may be.
+  const source = join('native', ...Array.from({ length: 11 }, () => 'x'.repeat(200)), 'library')
+  const target = join('native', ...Array.from({ length: 700 }, () => 'y'), 'link')
+  for (const path of [source, target]) mkdirSync(join(directory, path, '..'), { recursive: true })
+  writeFileSync(join(directory, source), 'library')
+  writeFileSync(join(directory, 'native/pg-symlinks.json'), JSON.stringify([{ source, target }]))
+  expect(await makeLibraryLinks(directory)).toBe(true)
+  expect(lstatSync(join(directory, target)).isFile()).toBe(true)
+  expect(readFileSync(join(directory, target), 'utf8')).toBe('library')
+  expect(readdirSync(join(directory, target, '..'))).toEqual(['link'])
 })
 
 test('a link that cannot be made is reported, and a package without a list needs none', async () => {

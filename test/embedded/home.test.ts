@@ -4,6 +4,7 @@ import {
   chownSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmdirSync,
   rmSync,
@@ -11,9 +12,10 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { canReach, findHome, findServerUser } from '../../src/embedded/home.ts'
+import { canReach, findHome, findServerUser, OUTSIDE } from '../../src/embedded/home.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 
 const ROOT = process.getuid?.() === 0
@@ -29,9 +31,9 @@ function newFolder(mode = 0o711): string {
   return folder
 }
 
-async function homeOf(dataDir: string) {
+async function homeOf(dataDir: string, outside?: readonly string[]) {
   const notices: string[] = []
-  return { ...(await findHome(dataDir, (line) => notices.push(line))), notices }
+  return { ...(await findHome(dataDir, (line) => notices.push(line), outside)), notices }
 }
 
 const UNUSABLE = { variable: 'INTAKE_DATA_DIR', code: 'data_dir_unusable' }
@@ -114,6 +116,34 @@ describe('the home of a data directory', () => {
       }
     },
   )
+})
+
+describe('a home outside of the data directory', () => {
+  test('is kept when the machine starts again, where that is possible', () => {
+    expect(OUTSIDE[0]).toBe('/var/lib/intake-sync')
+    expect(OUTSIDE[1]).toBe(join(tmpdir(), 'intake-sync-root'))
+  })
+
+  test.runIf(ROOT)('is in the first place that can be made and is our own', async () => {
+    const [file, others, own] = [join(newFolder(), 'file'), newFolder(), join(newFolder(), 'own')]
+    writeFileSync(file, '')
+    chownSync(others, 65_534, 65_534)
+    const unusable = [join(file, 'place'), others]
+    const { directory } = await homeOf(newFolder(0o700), [...unusable, own, newFolder()])
+    expect([dirname(directory), readdirSync(others)]).toEqual([own, []])
+    expect(statSync(own).mode & 0o777).toBe(0o711)
+    await expect(homeOf(newFolder(0o700), unusable)).rejects.toMatchObject({
+      ...{ ...UNUSABLE, message: expect.stringContaining('found no directory') },
+    })
+  })
+
+  test.runIf(ROOT)('is the same for all who start at the same moment', async () => {
+    const [closed, place] = [newFolder(0o700), newFolder()]
+    const found = await Promise.all([1, 2, 3].map(() => homeOf(closed, [place])))
+    const directories = new Set(found.map(({ directory }) => directory))
+    expect([...directories].map((path) => dirname(path))).toEqual([place])
+    expect(readdirSync(place)).toHaveLength(1)
+  })
 })
 
 describe('a directory can be reached', () => {

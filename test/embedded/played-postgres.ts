@@ -11,7 +11,7 @@ export interface PlayedPostgres {
   readonly connections: number
   /** What becomes of the next sessions: the SQLSTATE that they are refused with, or `reset`. */
   readonly refusals: string[]
-  /** The SQLSTATE that a statement fails with. */
+  /** The SQLSTATE that a statement fails with, or `reset`. */
   readonly fails: Map<string, string>
   dataDirectory: string
   hasDatabase: boolean
@@ -78,6 +78,7 @@ function serve(socket: Socket, password: string, played: PlayedPostgres): void {
   const resultOf = (statement: string): Buffer => {
     played.statements.push(statement)
     const code = played.fails.get(statement)
+    if (code === 'reset') socket.resetAndDestroy()
     if (code !== undefined) return failure(code)
     const rows = rowsOf(statement)
     return Buffer.concat([

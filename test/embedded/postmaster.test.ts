@@ -139,6 +139,8 @@ test.runIf(process.platform === 'linux')(
     vi.useFakeTimers({ toFake: ['Date'] })
     const ended = once(stubborn, 'exit')
     const first = said()
+    // A child of it, which ends on its own.
+    const writer = await run('postgres: writer ', home.cluster, 'sh', '-c', WAITING)
     const stopping = stopPostmaster(stubborn.pid!, home, '/none')
     expect(await first).toBe('SIGINT')
     const second = said()
@@ -146,7 +148,10 @@ test.runIf(process.platform === 'linux')(
     expect(await second).toBe('SIGQUIT')
     vi.setSystemTime(Date.now() + 11_000)
     expect(await ended).toEqual([null, 'SIGKILL'])
+    expect(writer.exitCode).toBeNull()
+    setTimeout(() => writer.stdin!.end(), 100)
     await stopping
+    expect(serves(writer.pid!, home)).toBe(false)
     const willing = await run('postgres', home.cluster)
     const left = once(willing, 'exit')
     await stopPostmaster(willing.pid!, home, '/none')

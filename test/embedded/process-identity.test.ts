@@ -123,9 +123,10 @@ describe('a lock', () => {
     expect(await withLock(path, 60_000, async () => 'in')).toBe('in')
     expect(existsSync(path)).toBe(false)
     writeFileSync(path, `${own}\nanother`)
-    await expect(withLock(path, -1, async () => 'in')).rejects.toMatchObject({
-      ...{ code: 'embedded_busy', verdict: 'retry', message: expect.stringContaining(path) },
-    })
+    for (const milliseconds of [-1, 60])
+      await expect(withLock(path, milliseconds, async () => 'in')).rejects.toMatchObject({
+        ...{ code: 'embedded_busy', verdict: 'retry', message: expect.stringContaining(path) },
+      })
     expect(readFileSync(path, 'utf8')).toBe(`${own}\nanother`)
   })
 

@@ -106,7 +106,13 @@ describe('opening a server', () => {
     rmSync(join(dataDir, 'password'))
     await expect(open()).rejects.toMatchObject({ code: 'data_dir_unusable' })
     expect(lines).toEqual(['token', 'leave', 'token', 'leave'])
-    expect(postgres.connections).toBe(0)
+    await expect.poll(() => postgres.connections).toBe(0)
+  })
+
+  test('whose connection breaks is an error of the opening, and of nothing else', async () => {
+    postgres.fails.set('create database intake', 'reset')
+    await expect(open()).rejects.toMatchObject({ code: 'ECONNRESET' })
+    expect(lines).toEqual(['token', 'leave'])
   })
 
   test('that meets the server of another directory is an error, which may pass', async () => {

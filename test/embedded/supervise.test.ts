@@ -74,6 +74,15 @@ describe('a user of a server', () => {
     expect([port, lines]).toEqual([5433, ['token']])
   })
 
+  test('may exit without leaving it', async () => {
+    const open = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
+    const { home } = await supervised((_, socket) => socket.write('ready 5433\n'))
+    const before = open()
+    await attachedTo(home)
+    // The supervisor's end of the connection, which is in this process too.
+    expect(open() - before).toBeLessThanOrEqual(1)
+  })
+
   test.each([
     ['failed', 'failed\n', 'failed'],
     ['is about to stop', 'stopping\n', 'none'],
