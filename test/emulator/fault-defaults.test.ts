@@ -27,11 +27,20 @@ it('answers that come late come after a second, or in ten pieces a fifth of a se
   expect(waits()).toEqual([1000])
   await ask('slow=7')
   expect(waits()).toEqual([7])
-  const { body } = await ask('drip')
+  const { body, headers } = await ask('drip')
   expect(waits()).toEqual(Array(9).fill(200))
   expect(body.count).toBe(3)
   await ask('drip=3')
   expect(waits()).toEqual(Array(9).fill(3))
+  // Otherwise it is the answer that it would have been.
+  const { headers: usual } = await ask('')
+  for (const name of ['content-type', 'x-service-environment', 'content-length'])
+    expect([name, headers.get(name)?.split(';')[0]]).toEqual([name, usual.get(name)?.split(';')[0]])
+  expect(Date.parse(headers.get('date')!)).toBeLessThanOrEqual(Date.parse(usual.get('date')!))
+  const { requests } = emulator.control
+  await expect.poll(() => requests().map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
+  await expect(ask('truncate')).rejects.toThrow()
+  expect(requests().at(-1)!.status).toBe(0)
 })
 
 it('refusals name a second, or the given time in whole seconds, rounded up', async () => {
@@ -51,7 +60,11 @@ it('refusals name a second, or the given time in whole seconds, rounded up', asy
   emulator.control.setFaults('wrong-count')
   expect((await callerOf(emulator).get('/v2/patients')).body.count).toBe(10)
   emulator.control.setFaults('redirect=slash')
-  expect((await callerOf(emulator).get('/v2/patients')).headers.get('location')).toBe('/v2/patients/')
+  const location = async (query: string) =>
+    (await callerOf(emulator).get(`/v2/patients${query}`)).headers.get('location')
+  expect([await location(''), await location('?search=a?b&page=2')]).toEqual([
+    ...['/v2/patients/', '/v2/patients/?search=a?b&page=2'],
+  ])
   emulator.control.setFaults('none')
   expect(emulator.control.faults()).toEqual([])
 })

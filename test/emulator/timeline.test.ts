@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { isStampable, readStamp, ServiceClock, stamp, Timeline, wallClock } from '../../src/emulator/clock.ts'
 
@@ -78,6 +79,22 @@ it('takes back no other task than the one that was scheduled, and that only once
   third()
   await vi.advanceTimersByTimeAsync(5000)
   expect(ran).toEqual(['first', 'second'])
+})
+
+it('a wait ends early with its signal, and leaves neither a timer nor a listener', async () => {
+  const [stop, over] = [new AbortController(), AbortSignal.abort()]
+  const listeners = () => getEventListeners(stop.signal, 'abort').length
+  const ended: string[] = []
+  const wait = (name: string, milliseconds: number, signal: AbortSignal) =>
+    void wallClock.sleep(milliseconds, signal).then(() => ended.push(name))
+  wait('short', 10, stop.signal)
+  wait('long', 1e6, stop.signal)
+  wait('over', 1e6, over)
+  await vi.advanceTimersByTimeAsync(10)
+  expect([ended.toSorted(), listeners(), vi.getTimerCount()]).toEqual([['over', 'short'], 1, 1])
+  stop.abort()
+  await vi.advanceTimersByTimeAsync(0)
+  expect([ended.at(-1), listeners(), vi.getTimerCount()]).toEqual(['long', 0, 0])
 })
 
 it('needs a moment for each task', () => {

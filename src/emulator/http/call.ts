@@ -4,7 +4,7 @@
  * Invariant: a handler determines status and content in the default shape; shapes and faults are applied to its answer
  * in one place. A refusal distinguishes missing credentials from a wrong pair, and reveals nothing else about a pair.
  */
-import { randomUUID, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import type { FiredFaults } from '../faults.ts'
 import type { SlidingWindow } from '../options.ts'
 import type { Shape } from '../shapes/shape.ts'
@@ -44,12 +44,8 @@ function same(expected: string, given: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** Credentials derived from the seed; random without one. */
-export function makeCredentials(
-  seed: string | null,
-  ...path: (string | number)[]
-): { key: string; secret: string } {
-  if (seed === null) return { key: randomUUID(), secret: randomUUID().replaceAll('-', '') }
+/** Credentials derived from the seed. */
+export function makeCredentials(seed: string, ...path: (string | number)[]): { key: string; secret: string } {
   const key = keyOf(seed, 'credentials', ...path)
   return { key: stableId(key, 0, 1), secret: (stableId(key, 0, 2) + stableId(key, 0, 3)).replaceAll('-', '') }
 }

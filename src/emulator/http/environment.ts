@@ -27,17 +27,21 @@ export function openEnvironment(
   clock: Clock,
   serviceClock: ServiceClock,
 ): Environment {
+  const date = () => new Date(serviceClock.now() / 1000).toUTCString()
+  const mark = (reply: FastifyReply) => reply.header('X-Service-Environment', name).header('Date', date())
+  const answer = (reply: FastifyReply, given: Answer) => send(reply, render(given, settings.shape))
   const app = Fastify({
     bodyLimit: BODY_LIMIT,
     exposeHeadRoutes: false,
     forceCloseConnections: true,
     // HTTP/1.0 clients may omit the host.
     http: { requireHostHeader: false },
-    clientErrorHandler: (error, socket) => answerMalformed(name, error, socket),
+    clientErrorHandler: (error, socket) => answerMalformed(name, date(), error, socket),
     // A path that is too long or cannot be decoded does not exist.
-    frameworkErrors: (_error, _request, reply) => {
-      reply.header('X-Service-Environment', name)
-      send(reply, render(failure(404, 'Not found.'), settings.shape))
+    frameworkErrors: (_error, request, reply) => {
+      mark(reply)
+      note(request, null).status = 404
+      answer(reply, failure(404, 'Not found.'))
     },
   })
   const note = (request: FastifyRequest, team: string | null) =>
@@ -59,11 +63,9 @@ export function openEnvironment(
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.addHook('onRequest', (_request, reply, done) => {
-    reply.header('X-Service-Environment', name)
-    reply.header('Date', new Date(serviceClock.now() / 1000).toUTCString())
+    mark(reply)
     done()
   })
-  const answer = (reply: FastifyReply, given: Answer) => send(reply, render(given, settings.shape))
   app.setNotFoundHandler((request, reply) => {
     note(request, null).status = 404
     return answer(reply, failure(404, 'Not found.'))
@@ -81,7 +83,7 @@ export function openEnvironment(
 }
 
 /** Answers a request that cannot be parsed, and so has no reply object, in the service's format. */
-function answerMalformed(name: string, error: Error & { code?: string }, socket: Socket): void {
+function answerMalformed(name: string, date: string, error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return
@@ -92,6 +94,7 @@ function answerMalformed(name: string, error: Error & { code?: string }, socket:
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `X-Service-Environment: ${name}`,
+    `Date: ${date}`,
     'Content-Type: application/json',
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close',

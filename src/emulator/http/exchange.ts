@@ -70,6 +70,7 @@ export async function exchange(
   const headers = { ...(reply.getHeaders() as Record<string, string>), ...rendered.headers }
   reply.hijack()
   await sendFaulty(reply.raw, faults, { status: rendered.status, headers }, body, clock)
+  if (!faults.has('truncate')) noted.status = rendered.status
   return reply
 }
 

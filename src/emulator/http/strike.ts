@@ -57,9 +57,9 @@ function answerOf(faults: FiredFaults, url: string, elsewhere: string): Rendered
     return { status: 200, headers: { 'content-type': 'application/json' }, body: '' }
   }
   if (!faults.has('redirect')) return undefined
-  const [path = '', query] = url.split('?')
-  const tail = query === undefined ? '' : `?${query}`
-  const location = faults.get('redirect') === 'slash' ? `${path}/${tail}` : `${elsewhere}${url}`
+  // With a slash at the end of the path, before the query if there is one.
+  const slashed = url.replace(/(?=\?)|$/, '/')
+  const location = faults.get('redirect') === 'slash' ? slashed : `${elsewhere}${url}`
   return { status: 302, headers: { location }, body: '' }
 }
 

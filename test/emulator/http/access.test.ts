@@ -93,17 +93,22 @@ describe('what is not there', () => {
   })
 })
 
-it('every answer names its environment, including errors', async () => {
+it('every answer names its environment and the time of the service, including errors', async () => {
+  emulator.control.setFaults('clock-skew=864000')
+  const earliest = Date.now() + 863_000_000
   for (const [caller, name] of [
     [first, 'production'],
     [sandbox, 'sandbox'],
   ] as const) {
-    for (const path of ['/v2/forms', '/v2/forms/x', '/nothing']) {
-      for (const headers of [caller.credentials, {}]) {
-        expect((await caller.get(path, headers)).headers.get('x-service-environment')).toBe(name)
+    for (const path of ['/v2/forms', '/v2/forms/x', '/nothing', '/%zz', `/v2/forms/${'x'.repeat(300)}`]) {
+      for (const credentials of [caller.credentials, {}]) {
+        const { headers } = await caller.get(path, credentials)
+        expect([path, headers.get('x-service-environment')]).toEqual([path, name])
+        expect(Date.parse(headers.get('date')!)).toBeGreaterThan(earliest)
       }
     }
   }
+  emulator.control.setFaults('')
 })
 
 it('a defect of the emulator is answered 500, without what it says', async () => {
@@ -150,6 +155,7 @@ describe('a malformed request', () => {
     const answer = await raw(text)
     expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
     expect(answer.toLowerCase()).toContain('x-service-environment: production')
+    expect(answer).toMatch(/\r\ndate: \w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT\r\n/i)
     expect(Object.keys(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))))).toEqual(['detail'])
   })
 

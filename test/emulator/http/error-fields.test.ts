@@ -117,14 +117,16 @@ it.each<[string, string, () => unknown, string]>([
 })
 
 it('a message without any address names the address that it lacks', async () => {
-  const { body: nobody } = await caller.send('POST', '/v2/patients', person)
-  for (const [preferred_delivery_method, field] of [
-    ['email', 'target_email'],
-    ['sms', 'target_phone_number'],
-  ] as const) {
-    const given = { patient: nobody.id, form: ids.form, preferred_delivery_method }
-    const reply = await caller.send('POST', '/v2/messages', given)
-    expect([reply.status, Object.keys(reply.body)]).toEqual([400, [field]])
+  for (const without of [{}, { email: '', phone_number: '' }]) {
+    const { body: nobody } = await caller.send('POST', '/v2/patients', { ...person, ...without })
+    for (const [preferred_delivery_method, field] of [
+      ['email', 'target_email'],
+      ['sms', 'target_phone_number'],
+    ] as const) {
+      const given = { patient: nobody.id, form: ids.form, preferred_delivery_method }
+      const reply = await caller.send('POST', '/v2/messages', given)
+      expect([reply.status, Object.keys(reply.body)]).toEqual([400, [field]])
+    }
   }
 })
 

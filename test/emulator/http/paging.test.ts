@@ -78,6 +78,12 @@ describe('a page', () => {
   })
 })
 
+it('a page before the first is none, also where one past the end is empty', () => {
+  for (const shape of ['default', 'empty-past-end'])
+    for (const page of ['0', '-1', 'x', ''])
+      expect([shape, page, ask(shape, `page=${page}`)]).toMatchObject([shape, page, { status: 404 }])
+})
+
 describe('a parameter that a list does not know', () => {
   it('is refused by name in the shape unknown-parameter-refused, and all others are known', () => {
     const refused = ask('unknown-parameter-refused', 'page=1&filtre=x')

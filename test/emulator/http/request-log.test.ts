@@ -21,6 +21,7 @@ it('has each request with its answer, refused ones and unknown paths too', async
   await caller.get('/v2/forms', {})
   await caller.send('POST', '/v2/forms', {})
   await caller.get('/nothing')
+  await caller.get('/v2/forms/%zz')
   emulator.control.failNext('/v2/forms', 'http-500')
   emulator.control.failNext('/v2/forms', 'cut-json')
   emulator.control.failNext('/v2/forms', 'throttle=1:3')
@@ -33,6 +34,7 @@ it('has each request with its answer, refused ones and unknown paths too', async
     ['GET', '/v2/forms', 401],
     ['POST', '/v2/forms', 405],
     ['GET', '/nothing', 404],
+    ['GET', '/v2/forms/%zz', 404],
     ['GET', '/v2/forms/x', 500],
     ['GET', '/v2/forms', 200],
     ['GET', '/v2/forms', 429],

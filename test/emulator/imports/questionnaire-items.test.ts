@@ -273,7 +273,7 @@ describe('a folder', () => {
     const { forms, skipped, failed, questions } = importQuestionnaires(
       folderOf({
         'b.JSON': questionnaire('B', [{ linkId: '1' }, { linkId: '2' }]),
-        'a/z.yml': 'resourceType: Questionnaire\ntitle: Z\nitem: [{ linkId: 1 }]\n',
+        'a/z.yml': 'resourceType: Questionnaire\ntitle: !!timestamp 2026-01-02\nitem: [{ linkId: 1 }]\n',
         'a/a.Yaml': 'resourceType: Questionnaire\ntitle: A\n',
         'C.json': `\ufeff${JSON.stringify(questionnaire('C'))}`,
         'd.json.bak': questionnaire('no'),
@@ -284,7 +284,7 @@ describe('a folder', () => {
     )
     const names = forms.map((build) => build(ids, key, 0).name)
     expect([names, skipped, failed, questions]).toEqual([
-      ...[['C', 'A', 'Z', 'B'], ['e.json', 'f.json', 'g.yaml'], [], 3],
+      ...[['C', 'A', '2026-01-02T00:00:00.000Z', 'B'], ['e.json', 'f.json', 'g.yaml'], [], 3],
     ])
   })
 

@@ -147,11 +147,11 @@ describe('pending work', () => {
   it('can be read from another process', async () => {
     await start()
     receiver.answer = answering(500)
-    await subscribe()
+    for (const path of ['one', 'other']) await subscribe({ target_url: `${receiver.url}/${path}` })
     newPatient()
     await idle()
     const ask = async (query = '') => caller.get(`/_control/webhooks${query}`, {})
-    expect((await ask()).body).toEqual({ pending: 0, retrying: 1 })
+    expect((await ask()).body).toEqual({ pending: 0, retrying: 2 })
     expect((await ask('?team=Harbour%20Practice')).body).toEqual({ pending: 0, retrying: 0 })
     expect((await ask('?team=nobody')).status).toBe(400)
   })
