@@ -1,7 +1,7 @@
 /** What a configuration gets after it was changed, and what is sent again and what is not. */
 import { describe, expect, it } from 'vitest'
 import { type Clock, wallClock } from '../../../src/emulator/clock.ts'
-import { AttemptLog, type AttemptRecord } from '../../../src/emulator/webhooks/attempt.ts'
+import { AttemptLog, type AttemptRecord, Work } from '../../../src/emulator/webhooks/attempt.ts'
 import type { Loose } from '../caller.ts'
 import { answering } from '../receiver.ts'
 import { webhookScene } from './scene.ts'
@@ -106,6 +106,21 @@ describe('a configuration', () => {
     expect([event.source, event.event_type]).toEqual(['packet_response', 'updated'])
     expect(event.data.packet.forms[0].questions.length).toBeGreaterThan(0)
   })
+})
+
+it('work is over when nothing is pending, also where more begins at the moment when the last ends', async () => {
+  const work = new Work()
+  let over = 0
+  work.begin()
+  const all = [work.idle(), work.idle()].map((idle) => idle.then(() => (over += 1)))
+  work.end()
+  work.begin()
+  await new Promise(setImmediate)
+  expect([over, work.pending]).toEqual([0, 1])
+  work.end()
+  await Promise.all(all)
+  await work.idle()
+  expect([over, work.pending]).toEqual([2, 0])
 })
 
 it('the log of attempts is read from either end', () => {

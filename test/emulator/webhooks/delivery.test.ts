@@ -10,11 +10,11 @@ const { here, idle, newPatient, start, subscribe, delivered } = webhookScene()
 describe('an event', () => {
   it('is signed over the exact bytes that are sent, with the secret of its configuration', async () => {
     await start()
-    const { signature_secret: secret } = await subscribe()
+    const { signature_secret: secret } = await subscribe({ target_url: `${here.receiver.url}?to=a%20b&x` })
     here.emulator.control.createPatient({ first_name: 'Žižek 🙂', last_name: '"\\' })
     await idle()
     const [{ headers, bytes, method, path }] = here.receiver.deliveries as [Loose]
-    expect([method, path]).toEqual(['POST', '/hooks'])
+    expect([method, path]).toEqual(['POST', '/hooks?to=a%20b&x'])
     expect(headers['x-service-signature']).toBe(createHmac('sha256', secret).update(bytes).digest('hex'))
     expect(headers['content-type']).toBe('application/json')
     expect(headers['user-agent']).toMatch(/emulator/)

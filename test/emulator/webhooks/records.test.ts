@@ -114,6 +114,7 @@ describe('the test of a configuration', () => {
     expect(problemsOf({ method: 'POST', url: '/v2/webhooks/events/test', ...reply })).toEqual([])
     expect(headers['x-service-signature']).toBe(createHmac('sha256', secret).update(bytes).digest('hex'))
     expect(event).toMatchObject({ event_type: 'created', source: 'form' })
+    expect(event.data.id).toBe(emulator.control.world().forms.at(0)!.id)
     expect(event.data).toEqual((await caller.get(`/v2/forms/${event.data.id}`)).body)
     expect((await caller.rows('/v2/webhooks/events'))[0]).toMatchObject({ event_id: event.id, attempts: 1 })
   })

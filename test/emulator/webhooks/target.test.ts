@@ -121,3 +121,16 @@ it.each([
   await sender.close()
   expect(outcome).toEqual({ acknowledged: false, status: null, error, final: false })
 })
+
+it('an attempt leaves no timer, whether it succeeds, fails or is refused', async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  codes.set('failing.example', 'ENOTFOUND')
+  const sender = openSender({ allowRemote: false, timeoutMs: 600_000 })
+  const before = timers()
+  const outcomes: boolean[] = []
+  for (const url of [receiver.url, 'http://failing.example/', 'http://192.0.2.1/'])
+    outcomes.push((await sender.post(url, Buffer.from('{}'), 'x')).acknowledged)
+  expect(outcomes).toEqual([true, false, false])
+  expect(timers()).toBeLessThanOrEqual(before)
+  await sender.close()
+})

@@ -145,8 +145,11 @@ describe('webhook-forge', () => {
     expect([isGenuine(forged), isGenuine(genuine)]).toEqual([false, true])
     expect(forged.headers['x-service-signature']).toMatch(/^[0-9a-f]{64}$/)
     expect(forged.event).toMatchObject({ id: genuine.event.id, timestamp: genuine.event.timestamp })
-    expect(forged.event.data).toMatchObject({ id: patient!.id, last_name: 'forged' })
     expect(genuine.event.data.last_name).toBe('L')
+    // Every text, but no id and no time.
+    const texts = ['first_name', 'last_name', 'address', 'address2', 'city', 'state', 'zipcode']
+    const forgery = Object.fromEntries(texts.map((name) => [name, 'forged']))
+    expect(forged.event.data).toEqual({ ...genuine.event.data, ...forgery, id: patient!.id })
     expect(await records()).toHaveLength(1)
   })
 })
