@@ -17,6 +17,7 @@ const FOLDER = join(import.meta.dirname, 'recorded')
 /** Each becomes the name of its file. */
 const COMMANDS = [
   'access list',
+  'backfill --dry-run --json --team north',
   'classify list --csv --team north',
   'classify list --json --team north',
   'classify list',

@@ -462,6 +462,8 @@ export async function troubleTwins(twins: Twins): Promise<void> {
       [teamId],
     )
   }
+  // They are read at the same time, so that either may be the later one.
+  await query(url, 'update intake_ops.drift set last_seen = now()')
 }
 
 /** Dead letters with the ids of their records. */
