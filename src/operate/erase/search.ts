@@ -21,6 +21,7 @@ export interface Searched {
   readonly identifiers: number
   /** Identifiers that occur by chance, because they are short, or that another patient shares. */
   readonly leftOut: number
+  /** Columns that were searched. */
   readonly columns: number
   /** Tables that the login may not read. */
   readonly unreadable: readonly string[]
@@ -42,8 +43,9 @@ export async function searchEverywhere(
   const shared = await sharedWithOthers(db, patient, long)
   const own = long.filter((text) => !shared.has(text))
   const tables = await searchable(db)
+  const readable = tables.filter((table) => table.readable)
   const left: Place[] = []
-  for (const { name, of, columns } of tables.filter(({ readable }) => readable)) {
+  for (const { name, of, columns } of readable) {
     for (let at = 0; at < own.length; at += AT_ONCE) {
       left.push(...(await search(db, { name, of, columns }, own.slice(at, at + AT_ONCE))))
     }
@@ -51,9 +53,9 @@ export async function searchEverywhere(
   return {
     identifiers: own.length,
     leftOut: all.length - own.length,
-    columns: new Set(tables.flatMap(({ of, columns }) => columns.map((column) => `${of} ${column.name}`)))
+    columns: new Set(readable.flatMap(({ of, columns }) => columns.map((column) => `${of} ${column.name}`)))
       .size,
-    unreadable: [...new Set(tables.filter(({ readable }) => !readable).map(({ of }) => of))],
+    unreadable: [...new Set(tables.filter((table) => !table.readable).map(({ of }) => of))],
     left: summed(left),
   }
 }

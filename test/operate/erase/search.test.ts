@@ -47,16 +47,25 @@ test('each of many identifiers is looked for, short ones only with an @, and tab
     left: ['copies.notes', 'copies.seen'].map((table) => ({ table, column: 'note', rows: 7 })),
   })
   expect(searched.unreadable).not.toContain('copies.notes')
+  // Only columns that were searched are counted.
+  await client.query(`
+    reset role;
+    create table copies.more (note text, names text[], number int, at timestamptz, body jsonb, bytes bytea);
+    set role intake_loader`)
+  const columns = async () => (await searchEverywhere(db, { teamId: 1, id: 'p' }, [])).columns
+  expect(await columns()).toBe(searched.columns)
+  await client.query('reset role; grant select on copies.more to intake_loader; set role intake_loader')
+  expect(await columns()).toBe(searched.columns + 4)
 })
 
 test('what another patient of the team has too is not looked for, and what a patient of another team has is', async () => {
   await using warehouse = await createTestDatabase()
   await using session = await openSession({ url: warehouse.url, purpose: 'test' })
-  const [shared, own] = ['family@example.com', 'own@example.com']
+  const [shared, own] = ['family@Example.com', 'own@example.com']
   await session.client.query(
     `insert into intake.patients (team_id, id, email, _version, _origin)
      values (1, 'q', $1, now(), 'test'), (2, 'q', $2, now(), 'test')`,
-    [shared, own],
+    ['Family@example.com', own],
   )
   expect(await searchEverywhere(session.db, { teamId: 1, id: 'p' }, [shared, own])).toMatchObject({
     ...{ identifiers: 1, leftOut: 1, left: [{ table: 'intake.patients', column: 'email', rows: 1 }] },
