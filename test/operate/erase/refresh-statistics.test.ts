@@ -1,7 +1,14 @@
 /** Statistics and tables after an erasure: which tables may contain the patient, and what a login may do about them. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { refreshStatistics, tablesToRewrite } from '../../../src/operate/erase/refresh-statistics.ts'
+import { systemClock } from '../../../src/core/clock.ts'
+import { erase } from '../../../src/operate/erase/erase.ts'
+import {
+  keepersOf,
+  refreshStatistics,
+  tablesToRewrite,
+} from '../../../src/operate/erase/refresh-statistics.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
+import { makeLogin } from '../../analytics/logins.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 let database: TestDatabase
@@ -59,4 +66,55 @@ test('all tables are rewritten but those of streams that name nobody, by a login
   await run('set role intake_loader')
   expect((await tablesToRewrite(session.db)).filter(({ own }) => own)).toEqual([])
   await run('reset role')
+})
+
+test('tables that the login does not own are named, and the erasure says that they were not rewritten', async () => {
+  const login = await makeLogin(database.url, 'intake_loader')
+  const rewriting: string[] = []
+  const { rewritten, ...erased } = await erase({
+    ...{ url: login.url, patient: { teamId: 1, id: '1' }, forget: false },
+    onRewrite: (table) => rewriting.push(table),
+    // Transactions of other tests are not waited for.
+    clock: { now: systemClock.now, sleep: async () => {} },
+  })
+  expect(erased).toMatchObject({ login: login.name, statisticsRefreshed: false })
+  expect(await run(`select from intake.patients where id = '1'`)).toMatchObject({ rowCount: 0 })
+  expect([rewriting, rewritten!.tables, rewritten!.isComplete]).toEqual([[], [], false])
+  expect(rewritten!.notOwned).toEqual((await tablesToRewrite(session.db)).map(({ name }) => name))
+})
+
+test('deleted rows are kept for whoever writes in any database or reads in this one, for prepared transactions and for slots', async () => {
+  const { rows } = await run(
+    `select pg_current_xact_id()::xid::text as same, current_database() as own, pg_backend_pid() as pid`,
+  )
+  const [{ same, own, pid }] = rows as [{ same: string; own: string; pid: number }]
+  const [older, newer] = [Number(same) - 1, Number(same) + 1]
+  // The views of Postgres, as a server could show them that has all of these.
+  await run(`
+    create schema shown;
+    create table shown.pg_stat_activity (pid int, datname name, backend_xid xid, backend_xmin xid);
+    create table shown.pg_prepared_xacts (transaction xid, database name);
+    insert into shown.pg_stat_activity values
+      (1, 'other', '${same}', null), (2, 'other', '${newer}', '${newer}'), (3, 'other', null, '${older}'),
+      (4, '${own}', null, '${same}'), (5, '${own}', null, '${newer}'), (6, null, null, '${older}'),
+      (7, '${own}', null, null), (${pid}, '${own}', '${older}', '${older}');
+    insert into shown.pg_prepared_xacts values ('${older}', 'other'), ('${newer}', '${own}');
+    create view shown.pg_replication_slots as
+      select slot_name, xmin::xid, catalog_xmin::xid, database from (values
+        ('physical', '${same}', null, null), ('logical', null, '${older}', '${own}'), ('unused', null, null, null),
+        ('elsewhere', '${older}', '${older}', 'other'), ('later', '${newer}', '${newer}', '${own}')
+      ) as slot (slot_name, xmin, catalog_xmin, database);
+    set search_path = shown, pg_catalog`)
+  try {
+    expect(await keepersOf(session.db, same)).toEqual([
+      'a prepared transaction of database other',
+      'session 1 of database other',
+      `session 4 of database ${own}`,
+      'session 6',
+      'the replication slot logical',
+      'the replication slot physical',
+    ])
+  } finally {
+    await run('reset search_path; drop schema shown cascade')
+  }
 })
