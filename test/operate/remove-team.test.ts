@@ -1,8 +1,9 @@
 /** The removal of a team with its data, while something still writes. */
 import { expect, it } from 'vitest'
 import { migrate } from '../../src/analytics/migrate.ts'
-import { systemClock } from '../../src/core/clock.ts'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { removeTeam } from '../../src/operate/remove-team.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { query } from '../e2e/support/scene.ts'
 import { createTestDatabase } from '../support/database.ts'
 
@@ -40,4 +41,42 @@ it('no view of its forms stays, not even of one that was stored after its rows w
   expect(await views()).toEqual(others)
   const left = `select team_id from intake.forms union all select team_id from intake_raw.wide_views where team_id = 1`
   expect(await query(url, left)).toEqual([{ team_id: 2 }])
+})
+
+it('one that waits for a lock ends as soon as it is stopped; begun again, it settles what came meanwhile, and counts all', async () => {
+  await using database = await createTestDatabase()
+  const { url } = database
+  await query(url, `insert into intake.teams (name) values ('north')`)
+  const receive = (id: string) =>
+    query(
+      url,
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body)
+       select team_id, $1, '\\x00', '2026-01-01', now(), '{}' from intake.teams`,
+      [id],
+    )
+  await receive('first')
+  await using holder = await openSession({ url, purpose: 'holder' })
+  await holder.client.query('begin; lock table intake_ops.removed_teams in exclusive mode')
+  const stop = new AbortController()
+  let waits = 0
+  const clock: Clock = {
+    now: systemClock.now,
+    async sleep(_, signal) {
+      waits += 1
+      if (waits > 1) await holder.client.query('rollback')
+      stop.abort(new Error('stopped by a person'))
+      signal?.throwIfAborted()
+    },
+  }
+  const remove = (signal: AbortSignal) => removeTeam({ url, name: 'north', data: 'kept', clock, signal })
+  await expect(remove(stop.signal)).rejects.toThrow('stopped by a person')
+  expect(waits).toBe(1)
+  await holder.client.query('rollback')
+  const { signal } = new AbortController()
+  expect(await remove(signal)).toEqual({ teamId: 1, events: 1, rows: 0, tables: [], notes: [] })
+  await receive('second')
+  await receive('third')
+  expect(await remove(signal)).toMatchObject({ events: 2 })
+  const marks = 'select events::int, data, finished_at is not null as done from intake_ops.removed_teams'
+  expect(await query(url, marks)).toEqual([{ events: 3, data: 'kept', done: true }])
 })
