@@ -2,6 +2,7 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
+import { IntakeError } from '../../../src/core/errors.ts'
 import { openGauges } from '../../../src/operate/health/gauges.ts'
 import { openMetrics } from '../../../src/operate/health/registry.ts'
 import {
@@ -146,6 +147,50 @@ it('gives the reason when it is not ready: a part, pending migrations, an unreac
   expect(await reasonsNotReady(unreachable, { ingest: () => 'is full' })).toEqual([
     ...away,
     'ingest: is full',
+  ])
+})
+
+it('a look of /wait that takes too long has found nothing; any other failure is one of the request', async () => {
+  const since = '2026-01-05T02:00:00.000000Z'
+  const failing = (code: string) => new IntakeError(`of ${code}`, { code, verdict: 'retry' })
+  const looks: unknown[] = [failing('warehouse_slow'), { by: 'record', as_of: since }]
+  const bounded = {
+    async run() {
+      const look = looks.shift()
+      if (look instanceof Error) throw look
+      return look
+    },
+  } as unknown as BoundedQueries
+  const slept: number[] = []
+  const clock = { now: () => 0, sleep: async (milliseconds: number) => void slept.push(milliseconds) }
+  const wait = waitOver(bounded, clock)
+  const asked = { stream: 'patients', since, timeout: 1 } as const
+  const { signal } = new AbortController()
+  expect(await wait(asked, signal)).toEqual({
+    ...{ reached: true, stream: 'patients', id: null, since, by: 'record', as_of: since },
+  })
+  expect(slept).toEqual([200])
+  looks.push(failing('warehouse_unreachable'))
+  await expect(wait(asked, signal)).rejects.toMatchObject({ code: 'warehouse_unreachable' })
+})
+
+it('/wait waits for thirty seconds unless it is told otherwise', async () => {
+  const asked: unknown[] = []
+  await using admin = await openAdmin({
+    ...{ host: '127.0.0.1', port: 0, registry: openMetrics().registry },
+    ...{ reasons: async () => [], refresh: async () => {} },
+    async wait(query) {
+      asked.push(query)
+      const { stream, id = null } = query
+      return { reached: true, stream, id, since: '', by: null, as_of: null }
+    },
+  })
+  const path = `${admin.url}/wait?stream=patients&since=2026-01-05T02:00:00Z`
+  for (const more of ['', '&timeout=300&team=north&id=p']) expect((await fetch(path + more)).status).toBe(200)
+  const of = { stream: 'patients', since: '2026-01-05T02:00:00.000000Z' }
+  expect(asked).toEqual([
+    { ...of, timeout: 30 },
+    { ...of, timeout: 300, team: 'north', id: 'p' },
   ])
 })
 

@@ -156,6 +156,26 @@ describe('scheduled times that no process took', () => {
     await schedule.close()
   })
 
+  it('are reported by the timers that notice them late, as after the sleep of a machine, and then run', async () => {
+    await using scene = await openScene(new Date(at(0).getTime() + MINUTE))
+    const { open, runs, said, resting, taken } = scene
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: at(1).getTime() - MINUTE })
+    onTestFinished(() => void vi.useRealTimers())
+    const schedule = open('run', { teams: ['north'] })
+    await resting(1)
+    // The clock of the process has stood still, and does so.
+    vi.setSystemTime(at(1).getTime() + 20 * MINUTE)
+    await vi.advanceTimersByTimeAsync(MINUTE)
+    await expect.poll(() => taken('north')).toEqual([at(1)])
+    await expect.poll(() => runs).toEqual(['run north'])
+    const due = at(1).toISOString()
+    expect(said).toMatchObject([
+      { due, msg: expect.stringMatching(/^missed: /) },
+      { due, teams: ['north'], msg: expect.stringMatching(/^no process ran this time/) },
+    ])
+    await schedule.close()
+  })
+
   it('are run once the warehouse accepts them again, and a failure is reported only once', async () => {
     await using scene = await openScene(new Date(at(2).getTime() + HOUR / 2))
     const { url, open, time, runs, said, resting, taken } = scene

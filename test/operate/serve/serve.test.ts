@@ -47,6 +47,14 @@ function optionsOf(scene: Scene, more: Partial<ServeOptions>): ServeOptions {
 
 it('two of them backfill once per scheduled time together, only teams with credentials, under one budget each', async () => {
   await using scene = await openScene({ patients: 0 })
+  // Another process takes the scheduled times of a third team.
+  await query(scene.url, `insert into intake.teams (name) values ('west')`)
+  await query(
+    scene.url,
+    `insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
+     select team_id, 'backfill', date_trunc('second', now()) + n * interval '1 second', gen_random_uuid()
+     from intake.teams, generate_series(0, 600) n where name = 'west'`,
+  )
   const taken: { names: string[]; budgets: unknown[] }[] = []
   const backfill: ServeOptions['backfill'] = async (teams) => {
     taken.push({
@@ -62,7 +70,11 @@ it('two of them backfill once per scheduled time together, only teams with crede
   }
   await using receiver = await openReceiver()
   const alerts = { url: receiver.url, secret: null, inboxSeconds: 300, maxAgeHours: null }
-  const options = optionsOf(scene, { cron: '* * * * * *', backfill, alerts, alertsEveryMs: 3_600_000 })
+  const sources = [sourceOf(scene), { ...sourceOf(scene), name: 'west' }]
+  const options = optionsOf(scene, {
+    ...{ cron: '* * * * * *', backfill, alerts, alertsEveryMs: 3_600_000, teams: sources },
+    ingestTeams: ['north', 'south', 'west'].map((name) => ({ name, webhookSecrets: [] })),
+  })
   const both = await Promise.all([openServe(options), openServe(options)])
   expect(both.every(({ next }) => next !== null)).toBe(true)
   await expect.poll(() => taken.length).toBeGreaterThanOrEqual(3)
@@ -70,7 +82,8 @@ it('two of them backfill once per scheduled time together, only teams with crede
   await expect.poll(() => receiver.posts.flatMap(shortOf)).toEqual(['raised replay_failed north'])
   await Promise.all(both.map((serving) => serving.close()))
   // Each row is a scheduled time of a team.
-  expect(await query(scene.url, 'select from intake_ops.schedule_ticks')).toHaveLength(taken.length)
+  const ticks = `select from intake_ops.schedule_ticks join intake.teams using (team_id) where name = 'north'`
+  expect(await query(scene.url, ticks)).toHaveLength(taken.length)
   for (const { names, budgets } of taken) {
     expect(names).toEqual(['north'])
     expect(budgets).toEqual([expect.objectContaining({ acquire: expect.any(Function) })])
@@ -88,7 +101,9 @@ it('closed twice, and closed during a backfill, it ends once and leaves nothing 
   }
   const serving = await openServe(optionsOf(scene, { cron: '* * * * * *', backfill }))
   await expect.poll(() => steps).toEqual(['begun'])
-  await Promise.all([serving.close(), serving.close()])
+  const [first, second] = [serving.close(), serving.close()]
+  expect(second).toBe(first)
+  await first
   expect(steps).toEqual(['begun', 'stopped'])
   await expect(fetch(serving.admin)).rejects.toThrow()
   await expect(fetch(serving.ingest!)).rejects.toThrow()
