@@ -116,7 +116,8 @@ const FAULTS: readonly Fault[] = [
       await query(url, "update intake.teams set environment = 'sandbox'")
       return {}
     },
-    ...{ wrong: ['environment'], says: /loaded from sandbox, and this is production/, hint: /INTAKE_TEAM/ },
+    ...{ wrong: ['environment'], says: /loaded from sandbox, and this is production/ },
+    hint: /^use another INTAKE_TEAM for production, or the base URL and credentials of sandbox$/,
   },
   {
     fault: 'a service that is not there',

@@ -1,8 +1,8 @@
 /** What doctor finds on this machine: Node, disk, ports, and a serve that runs. */
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, Server } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { diskCheck, nodeCheck, portCheck, serveAnswers } from '../../../src/operate/doctor/machine.ts'
 
 test.each([
@@ -57,6 +57,19 @@ test('a port is free, used by serve, used by another program, or of an address t
     ...{ status: 'failed', detail: '192.0.2.1 is not an address of this machine (EADDRNOTAVAIL)' },
     hint: 'correct INTAKE_WEBHOOK_HOST',
   })
+})
+
+test.each([
+  ['EACCES', 'this user may not listen on 127.0.0.1:443', 'set INTAKE_WEBHOOK_PORT to a port above 1023'],
+  ['ENOTFOUND', '127.0.0.1 is not an address of this machine (ENOTFOUND)', 'correct INTAKE_WEBHOOK_HOST'],
+])('a port that cannot be opened because of %s is a failure with a hint', async (code, detail, hint) => {
+  vi.spyOn(Server.prototype, 'listen').mockImplementation(function (this: Server) {
+    process.nextTick(() => this.emit('error', Object.assign(new Error('listen'), { code })))
+    return this
+  })
+  onTestFinished(() => void vi.restoreAllMocks())
+  const port = { name: 'webhook port', variable: 'INTAKE_WEBHOOK_PORT', host: '127.0.0.1', port: 443 }
+  expect(await portCheck(port, true)).toEqual({ name: 'webhook port', status: 'failed', detail, hint })
 })
 
 test('serve is recognized by its answer, at the address on which it listens', async () => {

@@ -79,6 +79,13 @@ test('the inbox needs a process that drains it and creates its days, which are t
   expect(await check()).toBe('inbox: warning, there is no partition for today')
   await run(`select intake_raw.add_inbox_day((now() at time zone 'UTC')::date, 0)`)
   await store(1, 'pending')
+  // Of a day without a partition, while other days have theirs.
+  await run(
+    `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status)
+     values (1, 'early', '\\x00', '2020-01-01', now(), '{}', 'done')`,
+  )
+  expect(await check()).toBe('inbox: warning, events are in the default partition')
+  await run(`delete from intake_raw.inbox where event_id = 'early'`)
   // At any moment one of these has another date than UTC.
   for (const zone of ['Pacific/Kiritimati', 'Etc/GMT+12']) {
     await run(`set time zone '${zone}'`)

@@ -205,7 +205,7 @@ test('the newest version is exact if its record is removed, and counts are summe
   expect(streams.find(({ stream }) => stream === 'patients')?.newest_record_at).toMatch(/^2026-01-01/)
 })
 
-test('while one process sums up, another leaves the rows to it', async () => {
+test('while one process sums up, another leaves the rows to it; those of a stream that only a later version knows stay', async () => {
   await session.client.query('delete from intake.patients')
   await using other = await openSession({ url: database.url, purpose: 'other' })
   expect(await tryLock(other, 'counts', 'counts')).toBe(true)
@@ -214,9 +214,14 @@ test('while one process sums up, another leaves the rows to it', async () => {
     `insert into intake.patients (team_id, id, _version, updated_at, _origin) values (1, 'gone', now(), now(), 'test')`,
   )
   await session.client.query(`delete from intake.patients where id = 'gone'`)
+  await session.client.query(
+    `insert into intake_ops.newest_times (team_id, stream, gone) values (1, 'of_a_later_version', now())`,
+  )
   await sumUpCounts(session.db)
   expect((await session.client.query(gone)).rowCount).toBeGreaterThan(0)
   await unlock(other, 'counts', 'counts')
   await sumUpCounts(session.db)
   expect((await session.client.query(gone)).rowCount).toBe(0)
+  const later = `delete from intake_ops.newest_times where stream = 'of_a_later_version'`
+  expect((await session.client.query(later)).rowCount).toBe(1)
 })

@@ -117,6 +117,9 @@ it('without a worker every team waits at once; status and doctor say so with a h
   const doctor = JSON.parse((await runCommand(['doctor', '--json'], env)).stdout)
   expect(doctor.checks.find(({ name }: { name: string }) => name === 'slices')).toMatchObject({
     status: 'warning',
+    detail: ['north', 'south']
+      .map((team) => `${team}: 4 slices of run ${run} waiting, and no worker is running`)
+      .join('; '),
     hint: 'start intake-sync work, or serve, with the team in its configuration',
   })
 
