@@ -87,10 +87,27 @@ describe('causes', () => {
     expect(await scene.posted()).toEqual(['cleared backfill_overdue north patients'])
   })
 
-  it('nothing is overdue if that check is off', async () => {
+  it('nothing is overdue if that check is off, and a run in progress hides no finding for longer than 26 hours', async () => {
     const scene = await openScene({ maxAgeHours: null })
     await plantRun(scene, { streams: { patients: 'succeeded' }, hoursAgo: 1_000 })
     expect(await scene.posted()).toEqual([])
+    const run = await plantRun(scene, {
+      ...{ streams: { patients: '' }, status: 'running' },
+      ...{ finished: false, hoursAgo: 25 },
+    })
+    await scene.query(
+      `insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
+       select team_id, 'patients', 'x', 'page', 'why' from intake.teams where name = 'north'`,
+    )
+    const process = await connect(scene.url)
+    await process.query('select pg_advisory_lock(intake_ops.lock_key(7204312, $1))', [run])
+    expect(await scene.posted()).toEqual([])
+    await scene.query(
+      `update intake_ops.runs set started_at = started_at - interval '2 hours' where run_id = $1`,
+      [run],
+    )
+    expect(await scene.posted()).toEqual(['raised dead_letters north patients'])
+    await process.end()
   })
 
   it('a verification with differences raises an alert, until one is equal or has repaired them', async () => {

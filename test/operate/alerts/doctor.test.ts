@@ -27,9 +27,9 @@ it('reports whether alerts are posted, signed and accepted', async () => {
   expect(await check(signed)).toMatchObject({ status: 'ok', detail: expect.stringContaining('signed') })
   await query(
     warehouse.url,
-    "insert into intake_ops.alerts (team_id, cause, attempts) values (1, 'inbox_old', 4)",
+    "insert into intake_ops.alerts (team_id, cause, attempts) values (1, 'inbox_old', 4), (1, 'drift', 2), (2, 'defect', 0)",
   )
   const waiting = await check(signed)
-  expect(waiting).toMatchObject({ status: 'warning', detail: '1 could not be posted, tried 4 time(s)' })
+  expect(waiting).toMatchObject({ status: 'warning', detail: '2 could not be posted, tried 4 time(s)' })
   expect(JSON.stringify(waiting)).not.toContain('a-token')
 })

@@ -81,6 +81,12 @@ describe('an alert', () => {
        select team_id, 'patients', 'x', 'page', 'why' from intake.teams where name <> 'north'`,
     )
     expect(await scene.posted()).toEqual(['raised dead_letters south patients'])
+    // Of dead letters, only the first is news.
+    await scene.query(
+      `insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
+       select team_id, 'patients', 'y', 'page', 'why' from intake.teams where name = 'south'`,
+    )
+    expect(await scene.posted()).toEqual([])
   })
 })
 
@@ -173,9 +179,13 @@ describe('a receiver', () => {
     expect(await scene.round()).toBe('quiet')
   })
 
-  it('gets all pending alerts as soon as one of them is due', async () => {
+  it('gets all pending alerts as soon as one of them is due, the oldest first', async () => {
     const scene = await openScene()
     scene.receiver.answer(503)
+    await scene.query(
+      `insert into intake_ops.drift (team_id, stream, path, type, count)
+       select team_id, 'forms', 'a', 'string', 1 from intake.teams where name = 'south'`,
+    )
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
     expect(await scene.round()).toBe('failed')
     scene.receiver.taken()
@@ -184,6 +194,7 @@ describe('a receiver', () => {
     await plantRun(scene, { status: 'failed', streams: { forms: 'failed' } })
     expect(await scene.posted()).toEqual([
       'raised backfill_failed north patients',
+      'raised drift south forms',
       'raised backfill_failed north forms',
     ])
   })
