@@ -55,10 +55,12 @@ interface Table {
 async function tablesWithTeam(db: Kysely<Warehouse>): Promise<readonly Table[]> {
   const { rows } = await sql<Table>`
     select format('%I.%I', schema.nspname, own.relname) as name,
-      coalesce(parent.inhparent, own.oid)::regclass::text as of
+      format('%I.%I', whole_schema.nspname, whole.relname) as of
     from pg_class own
     join pg_namespace schema on schema.oid = own.relnamespace
     left join pg_inherits parent on parent.inhrelid = own.oid
+    join pg_class whole on whole.oid = coalesce(parent.inhparent, own.oid)
+    join pg_namespace whole_schema on whole_schema.oid = whole.relnamespace
     where schema.nspname ~ '^intake' and own.relkind = 'r' and exists (
       select from pg_attribute where attrelid = own.oid and attname = 'team_id' and not attisdropped
     )

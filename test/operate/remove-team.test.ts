@@ -20,6 +20,11 @@ it('no view of its forms stays, not even of one that was stored after its rows w
   await query(url, form('first'))
   await query(url, form('first').replaceAll('north', 'south'))
   await migrate(url)
+  await query(
+    url,
+    `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body)
+     values (1, 'e', '\\x00', '2026-01-01', now(), '{}')`,
+  )
   const views = async () => {
     const text = `select schemaname || '.' || viewname as name from pg_views where viewname ~ '^form_(first|late)' order by 1`
     return (await query<{ name: string }>(url, text)).map(({ name }) => name)
@@ -33,17 +38,25 @@ it('no view of its forms stays, not even of one that was stored after its rows w
     url,
     `alter function intake_raw.restart_changes() rename to restart;
      create function intake_raw.restart_changes() returns bigint language plpgsql as $$
-     begin ${form('late')}; return intake_raw.restart(); end $$`,
+     begin ${form('late')};
+       insert into intake.documents (team_id, id, _version, _origin) select team_id, 'd', now(), 'test'
+         from intake.teams where name = 'north' on conflict do nothing;
+       return intake_raw.restart(); end $$`,
   )
   const { signal } = new AbortController()
   const removed = await removeTeam({ url, name: 'north', data: 'deleted', clock: systemClock, signal })
-  expect(removed.notes).toEqual([])
+  expect(removed).toMatchObject({ events: 1, notes: [] })
+  // Partitions count as their table, and what was stored meanwhile is counted too.
+  const own = ['documents', 'form_questions', 'forms'].map((name) => `intake.${name}`)
+  expect(
+    removed.tables.filter((name) => !/[.](?:newest_times|classifications|question_|wide_)/.test(name)),
+  ).toEqual([...[...own, 'intake_raw.inbox']])
   expect(await views()).toEqual(others)
   const left = `select team_id from intake.forms union all select team_id from intake_raw.wide_views where team_id = 1`
   expect(await query(url, left)).toEqual([{ team_id: 2 }])
 })
 
-it('one that waits for a lock ends as soon as it is stopped; begun again, it settles what came meanwhile, and counts all', async () => {
+it('one that waits for a lock ends as soon as it is stopped; begun again, it settles the events that arrived meanwhile, and counts all', async () => {
   await using database = await createTestDatabase()
   const { url } = database
   await query(url, `insert into intake.teams (name) values ('north')`)
