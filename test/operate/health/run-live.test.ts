@@ -150,6 +150,7 @@ it('lines of the log, streams and slices are those of the run, in their order', 
       (1, 1, 'messages', 'done', '2026-01-01T00:01:00Z', '{"status": "failed", "requests": 7}'),
       (1, 1, 'exports', 'done', '2026-01-01T00:01:00Z', '{"status": "interrupted", "requests": 7}'),
       (1, 1, 'patients', 'claimed', null, null), (1, 2, 'patients', 'pending', null, null),
+      (1, 9, 'forms', 'pending', null, null), (1, null, '', 'pending', null, null),
       (2, 1, 'documents', 'pending', null, null)) as slice (run, team, stream, state, settled, result)`)
   const lines = await readLines(db, 1)
   expect(lines.map(({ message, team, stream, level }) => [message, team, stream, level])).toEqual([
@@ -172,6 +173,9 @@ it('lines of the log, streams and slices are those of the run, in their order', 
     ['south', 'exports', null, 60],
     ['south', 'patients', 1, expect.any(Number)],
     ['north', 'patients', null, null],
+    // Of a team that was removed, and the one that closes the run.
+    ['9', 'forms', null, null],
+    [null, '', null, null],
   ])
-  expect(slices.map(({ silent_seconds }) => silent_seconds)).toEqual([null, null, null, 0, null])
+  expect(slices.map(({ silent_seconds }) => silent_seconds)).toEqual([null, null, null, 0, null, null, null])
 })

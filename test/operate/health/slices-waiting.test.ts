@@ -106,6 +106,18 @@ it('without a worker every team waits at once; status and doctor say so with a h
     ['north', run, 4, 0, 0],
     ['south', run, 4, 0, 0],
   ])
+  // Of two runs, the one that waits longer is named.
+  const [later] = await query<{ id: number }>(
+    warehouse.url,
+    `with run as (
+       insert into intake_ops.runs (kind, options) values ('backfill', '{"is_detached": true}') returning run_id
+     )
+     insert into intake_ops.slices (run_id, team_id, stream, spec)
+     select run_id, $1, 'messages', '{"version": 1}' from run returning run_id::int as id`,
+    [ids.north],
+  )
+  expect((await waiting())[0]).toEqual(['north', run, 5, 0, 0])
+  await query(warehouse.url, 'delete from intake_ops.runs where run_id = $1', [later!.id])
   const { stdout } = await runCommand(['status'], env)
   expect(stdout).toContain(`south: 4 slices of run ${run} waiting, and no worker is running\n`)
   expect(stdout).toContain('hint: start intake-sync work, or serve, with the team in its configuration')

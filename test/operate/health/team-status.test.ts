@@ -24,6 +24,10 @@ test('metrics show what waits in each team, also when another team was removed',
     `insert into intake_ops.removed_teams (team_id, name, data) values (2, 'south', 'kept')`,
   )
   expect(await waiting()).toEqual([north, west])
+  // In the order of names, whichever team was first.
+  await session.client.query(`update intake.teams set name = 'east' where team_id = 3`)
+  expect(await waiting()).toEqual([['east', 'forms', 1], north])
+  expect((await readInbox(session.db)).map(({ team }) => team)).toEqual(['east', 'north'])
 })
 
 test('the inbox of a team has the age of its oldest pending event, of whatever stream, and counts by stream', async () => {
@@ -129,4 +133,13 @@ test('the last success of a stream is that of the newest run that has ended and 
   expect(of('south', 'forms')).toEqual(['succeeded', 20, false])
   expect(of('south', 'patients')).toEqual(['failed', null, true])
   expect(of('south', 'packets')).toEqual([null, null, true])
+  const minutes = (at: Date | null) => at && Math.round((Date.now() - at.getTime()) / 600_000) * 10
+  const shown = (await readTrouble(session.db)).map((each) => [
+    ...[each.team, each.stream, minutes(each.last_run_at), each.last_run_ok, minutes(each.last_success_at)],
+  ])
+  expect(shown).toEqual([
+    ['north', 'forms', 10, true, 40],
+    ['south', 'forms', 30, true, 20],
+    ['south', 'patients', 30, false, null],
+  ])
 })
