@@ -11,7 +11,9 @@ test('the facts of a verification are those of its run, team by team and stream 
     insert into intake.teams (name) values ('north'), ('south');
     insert into intake_ops.runs (kind, status, started_at, finished_at, options) values
       ('verify', 'succeeded', '2026-01-01', '2026-01-02', '{"teams": ["north", "south"], "streams": ["forms", "packets"]}'),
-      ('verify', 'needs_attention', '2026-01-03', '2026-01-04', '{"teams": ["north", "south"], "streams": ["forms", "packets"]}');
+      ('verify', 'needs_attention', '2026-01-03', '2026-01-04', '{"teams": ["north", "south"], "streams": ["forms", "packets"]}'),
+      ('verify', 'running', '2026-01-05', null, '{"teams": ["north"], "streams": ["forms"]}'),
+      ('backfill', 'succeeded', '2026-01-05', '2026-01-06', '{"teams": ["north"], "streams": ["forms"]}');
     insert into intake_ops.verifications (run_id, team_id, stream, is_equal, source, warehouse, missing, extra, different,
       repaired, newer, payloads_only, source_hash, warehouse_hash, source_content_hash, warehouse_content_hash, note,
       missing_ids, extra_ids, different_ids, deep)
@@ -58,7 +60,8 @@ test('the facts of a verification are those of its run, team by team and stream 
       },
     },
   })
-  expect(await verificationFacts(session.db, 3)).toBeNull()
+  // One that is in progress, a run of another kind, and one that does not exist.
+  for (const run of [3, 4, 5]) expect(await verificationFacts(session.db, run)).toBeNull()
 })
 
 test('a receipt says what it is, when and by which version it was issued, and is valid under the key of its warehouse alone', async () => {

@@ -41,6 +41,7 @@ test.each(['-1 hour', '1 hour'])(
     expect(await retried(id, 'of a later run', 7)).toBe('of a later run')
     await readApart(id, apart)
     expect(await retried(id, 'of an earlier run', 6)).toBe('of a later run')
+    expect(await retried(id, 'of the same run', 7)).toBe('of a later run')
   },
 )
 

@@ -187,6 +187,9 @@ test('an event that is no longer in the inbox is stored again from its dead lett
     body,
   })
   expect((await deadLetters(`retry ${id}`)).code).toBe(0)
+  // As of the time when it was received.
+  const received = `select received_at = created_at as same from intake_raw.inbox, intake_ops.dead_letters where id = $1`
+  expect(await scene.rows(received, [id])).toEqual([{ same: true }])
   await scene.drain()
   expect(await scene.inbox()).toEqual({ done: 1 })
   expect(await scene.rows('select id, deleted from intake_raw.records')).toEqual([

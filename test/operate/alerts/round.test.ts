@@ -81,7 +81,7 @@ describe('an alert', () => {
        select team_id, 'patients', 'x', 'page', 'why' from intake.teams where name <> 'north'`,
     )
     expect(await scene.posted()).toEqual(['raised dead_letters south patients'])
-    // Of dead letters, only the first is news.
+    // Further dead letters are not posted.
     await scene.query(
       `insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
        select team_id, 'patients', 'y', 'page', 'why' from intake.teams where name = 'south'`,

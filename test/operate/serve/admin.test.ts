@@ -3,6 +3,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { IntakeError } from '../../../src/core/errors.ts'
+import { parseInstant } from '../../../src/core/time.ts'
 import { openGauges } from '../../../src/operate/health/gauges.ts'
 import { openMetrics } from '../../../src/operate/health/registry.ts'
 import {
@@ -151,8 +152,9 @@ it('gives the reason when it is not ready: a part, pending migrations, an unreac
 })
 
 it('a look of /wait that takes too long has found nothing; any other failure is one of the request', async () => {
-  const since = '2026-01-05T02:00:00.000000Z'
-  const failing = (code: string) => new IntakeError(`of ${code}`, { code, verdict: 'retry' })
+  const since = parseInstant('2026-01-05T02:00:00Z')!
+  const failing = (code: 'warehouse_slow' | 'warehouse_unreachable') =>
+    new IntakeError(`of ${code}`, { code, verdict: 'retry' })
   const looks: unknown[] = [failing('warehouse_slow'), { by: 'record', as_of: since }]
   const bounded = {
     async run() {
@@ -174,7 +176,7 @@ it('a look of /wait that takes too long has found nothing; any other failure is 
   await expect(wait(asked, signal)).rejects.toMatchObject({ code: 'warehouse_unreachable' })
 })
 
-it('/wait waits for thirty seconds unless it is told otherwise', async () => {
+it('/wait waits for thirty seconds unless the request sets another timeout', async () => {
   const asked: unknown[] = []
   await using admin = await openAdmin({
     ...{ host: '127.0.0.1', port: 0, registry: openMetrics().registry },
