@@ -105,7 +105,7 @@ async function viewFiles(): Promise<readonly ViewFile[]> {
       return { name, text: withStreams(text.replace('/* the groups of members */', () => groups)) }
     }),
   )
-  return [...files, ...streamViews()].map(({ name, text }) => {
+  return [...files, ...streamViews(ALL_STREAMS)].map(({ name, text }) => {
     const view = /create or replace view (\w+\.\w+)/.exec(text)![1]!
     return { name, text, view, hash: createHash('sha256').update(text).digest() }
   })
@@ -146,9 +146,11 @@ function newestOf(stream: Stream): string {
   ) kept`
 }
 
-/** The views of the streams that declare columns for analysts, by a name in place of a file's. */
-function streamViews(): readonly { readonly name: string; readonly text: string }[] {
-  return ALL_STREAMS.flatMap((stream) =>
+/** The views of those streams that declare columns for analysts, by a name in place of a file's. */
+export function streamViews(
+  streams: readonly Stream[],
+): readonly { readonly name: string; readonly text: string }[] {
+  return streams.flatMap((stream) =>
     showsColumns(stream.analysts)
       ? [{ name: `stream ${stream.name}`, text: viewOf(stream, stream.analysts.columns) }]
       : [],
