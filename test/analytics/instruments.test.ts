@@ -253,6 +253,9 @@ describe('instruments', () => {
 
   it('of the program are there after migrate, each item with its points', async () => {
     await addForm('form', questionsOf('gad-7'))
+    // As many questions as items, but not one for each.
+    const [first] = questionsOf('phq-2')
+    await addForm('twice', [first!, first!])
     const { stdout } = await run('list', '--json')
     const listed: { instrument: string; items: number; forms: number }[] = JSON.parse(stdout).instruments
     expect(listed.map(({ instrument, items, forms }) => [instrument, items, forms])).toEqual([
