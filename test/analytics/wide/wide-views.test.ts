@@ -369,12 +369,21 @@ describe('the view of a form', () => {
       form('g', 'Questions', QUESTIONS),
       form('h', 'Questions', []),
       form('i', '', QUESTIONS),
+      // By their names, not by their ids, the first one comes first.
+      form('of z', 'Resume', QUESTIONS),
+      form('of y', 'Résumé', QUESTIONS),
     )
     await run('backfill')
-    const made = `select view_name, made_at from intake_raw.wide_views where kind = 'form' order by 1`
+    const made = `select view_name, subject_id, made_at from intake_raw.wide_views where kind = 'form' order by 1`
     const before = await rows(made)
     // form_questions is a table.
-    expect(before.map(({ view_name }) => view_name)).toEqual(['form', 'form_intake_ete', 'form_questions_2'])
+    expect(before.map(({ view_name, subject_id }) => `${view_name}: ${subject_id}`)).toEqual([
+      'form: i',
+      'form_intake_ete: f',
+      'form_questions_2: g',
+      'form_resume: of z',
+      'form_resume_2: of y',
+    ])
     const answers = ANSWERS.answers.slice(0, -1)
     service.records.responses.push(response('r4', 'g', { ...ANSWERS, answers }))
     await run('backfill')
