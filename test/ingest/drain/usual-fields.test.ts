@@ -51,6 +51,19 @@ test('usual fields are remembered for a minute of the clock, and looked for agai
   expect(await known()).toEqual([[scene.teamId, false]])
 })
 
+test('a field is usual if the first twenty records have it, whatever later ones have', async () => {
+  await scene.store([patientEvent('p01', 1)])
+  await scene.drain()
+  await scene.rows(`insert into intake_raw.records
+    select (jsonb_populate_record(first, jsonb_build_object('id', 'p' || to_char(number, 'FM00')))).*
+    from intake_raw.records first, generate_series(2, 21) number`)
+  await scene.rows(`update intake_raw.records set payload = payload - 'city' where id = 'p20'`)
+  await scene.rows(`update intake_raw.records set payload = payload - 'state' where id = 'p21'`)
+  const usual = openUsualFields({ now: () => 0, sleep: () => Promise.resolve() })
+  const fields = (await usual.of(scene.session, patients, [scene.teamId])).get(scene.teamId)!
+  expect(['city', 'state', 'zipcode'].map((field) => fields.includes(field))).toEqual([false, true, true])
+})
+
 test('a record of another team or stream that is to be fetched under the same id says nothing about them', async () => {
   const usual = openUsualFields({ now: () => 0, sleep: () => Promise.resolve() })
   await scene.store([patientEvent('a', 1)])

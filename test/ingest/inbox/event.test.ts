@@ -78,3 +78,20 @@ test.each([
   const other = readEvent(1, Buffer.from(JSON.stringify({ id: 'e', event_type: 'odd', source: name })))
   expect([other.eventType, other.source]).toEqual(['odd', isStored ? name : null])
 })
+
+test.each([
+  ['id', { id: 1 }, ['1', 'r']],
+  ['uid', { uid: 1 }, ['1', 'r']],
+  ['data.id', { id: 'e', data: { id: 1 } }, ['e', '1']],
+  ['data.uid', { id: 'e', data: { uid: 1 } }, ['e', '1']],
+  ['data', { id: 'e', data: 1 }, ['e', '1']],
+])('a whole number as %s is an id, and one that is written otherwise is none', (_, event, ids) => {
+  const text = JSON.stringify({ source: 'form', data: { id: 'r' }, ...event })
+  const idsIn = (number: string) => {
+    const { eventId, recordId } = readEvent(1, Buffer.from(text.replace(/:1(?=[,}])/, `:${number}`)))
+    return [eventId.replace(/^unreadable:.*/, 'none'), recordId ?? 'none']
+  }
+  expect(idsIn('1')).toEqual(ids)
+  for (const odd of ['1.0', '1e0', '9007199254740993'])
+    expect([odd, ...idsIn(odd)]).toEqual([odd, ...ids.map((id) => id.replace('1', 'none'))])
+})

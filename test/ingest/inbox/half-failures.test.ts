@@ -4,6 +4,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { readEvent } from '../../../src/ingest/inbox/event.ts'
 import { openInbox } from '../../../src/ingest/inbox/inbox.ts'
+import { openWriter } from '../../../src/ingest/inbox/writer.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { openTestSession } from '../../support/sessions.ts'
 import { eventOf, openRecorder, PATIENT, query } from '../support/ingest.ts'
@@ -186,4 +187,14 @@ it('events of a failed statement are stored before those that arrived after them
   // Within one statement events are written in the order of their hashes.
   const order = (await idsIn(url)).slice(1).map((id) => id.split(' ')[0])
   expect(order).toEqual([...Array(500).fill('first'), ...Array(400).fill('second')])
+})
+
+it('one that is closed while it connects leaves no connection open', async () => {
+  await using database = await createTestDatabase()
+  const writer = await openWriter({
+    ...{ url: database.url, clock: systemClock, statementMs: 60_000, onChange: () => {} },
+  })
+  writer.renew()
+  await writer.close()
+  expect([writer.isConnected, writer.isFree]).toEqual([false, false])
 })

@@ -69,3 +69,36 @@ test('a connection that broke is replaced, after a second, and later commits hav
     await notices.close()
   }
 })
+
+test('a connection that does not answer in time is closed, and later commits have their notices by another', async () => {
+  await using database = await createTestDatabase()
+  await using listener = await openListener(database.url)
+  let slow = true
+  const clock = {
+    ...systemClock,
+    sleep: (milliseconds: number, signal?: AbortSignal) => {
+      const isLate = milliseconds === 60_000 && slow
+      if (isLate) slow = false
+      return isLate ? Promise.resolve() : systemClock.sleep(milliseconds < 60_000 ? 1 : milliseconds, signal)
+    },
+  }
+  const notices = openNotices({ url: database.url, clock, statementMs: 60_000 })
+  try {
+    notices.send()
+    await expect.poll(() => slow).toBe(false)
+    await expect
+      .poll(() => {
+        notices.send()
+        return listener.received
+      })
+      .toBeGreaterThan(1)
+    const sessions = await ask(
+      database.url,
+      `select count(*)::int as open from pg_stat_activity
+       where datname = current_database() and application_name = 'intake-sync ingest notices'`,
+    )
+    expect(sessions).toEqual([{ open: 1 }])
+  } finally {
+    await notices.close()
+  }
+})
