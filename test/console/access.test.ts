@@ -72,6 +72,7 @@ it('behind https the cookie is only for it; a stranger learns of no page that it
   expect(cookie).toMatch(/^__Host-intake-console=[^;]+; Path=\/; HttpOnly; Secure; SameSite=Strict$/)
   const reader = console_.reader(cookie.split(';')[0])
   expect([(await reader.get('/inbox')).status, (await reader.get('/nowhere')).status]).toEqual([200, 404])
+  expect((await reader.head('/inbox')).status).toBe(200)
   // An error page, and the answer to a form, are not loaded again.
   expect(
     [(await reader.get('/inbox')).text, (await reader.get('/nowhere')).text].map((text) =>

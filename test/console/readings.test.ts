@@ -77,6 +77,17 @@ it('after a change, no caller gets a value that was read before it', async () =>
   expect([await shared.get(), asked.length]).toEqual(['new', 2])
 })
 
+it('what is read while something changes is not kept', async () => {
+  const { shared, asked } = startScene()
+  const before = shared.get()
+  shared.forget()
+  asked[0]!.answer('old')
+  expect(await before).toBe('old')
+  const after = shared.get()
+  asked[1]!.answer('new')
+  expect(await after).toBe('new')
+})
+
 it('a reading that fails is reported to its callers, and tried again', async () => {
   const { shared, asked } = startScene()
   const first = shared.get()

@@ -36,10 +36,13 @@ it('reads counts, refusals by reason and the times of all teams', () => {
 
 it('a sample has the rates since the one before; a restarted process counts from zero', () => {
   const [before, now] = [metricsIn(text(10, 4, 3, 4)), metricsIn(text(30, 24, 12, 24))]
-  // Six requests were refused.
-  const refused = [{ team: '', reason: 'signature', count: 9 }]
+  // Ten requests were refused.
+  const refused = [
+    { team: '', reason: 'signature', count: 9 },
+    { team: 'north', reason: 'overload', count: 4 },
+  ]
   expect(sampleOf(1_000.4, 2, before, { ...now, refused })).toEqual({
-    ...{ at: 1_000, received: 13, stored: 10, drained: 10 },
+    ...{ at: 1_000, received: 15, stored: 10, drained: 10 },
     ...{ p50: 1, p99: 1 },
   })
   expect(sampleOf(1_000, 2, now, before)).toEqual({

@@ -8,8 +8,8 @@ let page: Awaited<ReturnType<typeof startConsole>>
 let operator: Reader
 
 /**
- * Responses of form f: r1 submitted after 2 hours, r2 after 30 minutes, r3 skipped, r4 open; of form g: r5 open. South has r1
- * only, which took 4 hours. Messages ask for r1 (10 days ago), r2 (8 days ago), r4 and r5 (9 days, and an hour ago).
+ * Responses of form f: r1 submitted after 2 hours, r2 after 30 minutes, r3 skipped, r4 open; of form g: r5 open. South has r1,
+ * which took 4 hours, and r6, skipped. Messages ask for r1 (10 days ago), r2 (8 days ago), r4 and r5 (9 days, and an hour ago).
  */
 const PLANTED = `
   insert into intake.teams (name) values ('north'), ('south');
@@ -22,7 +22,8 @@ const PLANTED = `
     select team, id, 'p' || id, form, minutes is not null, skipped, asked, asked, asked + minutes * interval '1 minute', now(), 'test'
     from (values (1, 'r1', 'f', 120, null, now() - interval '10 days'), (1, 'r2', 'f', 30, null, now() - interval '8 days'),
       (1, 'r3', 'f', 1, true, now() - interval '8 days'), (1, 'r4', 'f', null, null, now() - interval '9 days'),
-      (1, 'r5', 'g', null, null, now() - interval '1 hour'), (2, 'r1', 'f', 240, null, now() - interval '8 days'))
+      (1, 'r5', 'g', null, null, now() - interval '1 hour'), (2, 'r1', 'f', 240, null, now() - interval '8 days'),
+      (2, 'r6', 'f', 1, true, now() - interval '8 days'))
       as response (team, id, form, minutes, skipped, asked);
   insert into intake.messages (team_id, id, patient_id, form_id, preferred_delivery_method, sent_at, _version, _origin)
     select team_id, 'm' || id, patient_id, form_id, case when id = 'r5' then null when id = 'r2' then 'SMS' else 'email' end, created_at, now(), 'test'
@@ -33,7 +34,11 @@ const PLANTED = `
     (1, 'r1', 1, 1, 'q1', 'a'), (1, 'r1', 1, 2, 'q1', 'b'), (1, 'r1', 2, 1, 'q2', '3'), (1, 'r2', 1, 1, 'q1', 'c'), (1, 'r2', 2, 1, 'q2', ''),
     (1, 'r1', 4, 1, null, 'd'), (2, 'r1', 1, 1, 'q1', 'e'), (1, 'r4', 2, 1, 'q2', '5'), (1, 'r1', 3, 1, 'q3', ''), (1, 'r2', 3, 1, 'q3', '');
   insert into intake_ops.drift (team_id, stream, path, type, count, last_seen)
-    select team_id, 'patients', 'field of ' || name, 'string', 3, now() - team_id * interval '1 hour' from intake.teams`
+    select team_id, 'patients', 'field of ' || name, 'string', 3, now() - (3 - team_id) * interval '1 hour' from intake.teams;
+  insert into intake_raw.wide_views (team_id, kind, subject_id, view_name, signature)
+    select team_id, 'form', 'f', name || '_f', '' from intake.teams;
+  insert into intake_raw.wide_columns (team_id, kind, subject_id, place, column_name, question_id, data_type, is_array)
+    values (1, 'form', 'f', 1, 'a', 'q1', 'text', false), (1, 'form', 'f', 2, 'b', 'q2', 'text', false), (2, 'form', 'f', 1, 'a', 'q1', 'text', false)`
 
 beforeAll(async () => {
   warehouse = await openWarehouse()
@@ -71,8 +76,12 @@ it('each question has the answers of its own team; filters combine, and forms th
     await asked({ shows: 'everything' }),
   ]).toEqual([2, 6, 2, 0, 0])
   expect(tableIn(html, 'Drift').map((row) => row.split(' ').slice(0, 6).join(' '))).toEqual([
-    'north/patients field of north string 3',
     'south/patients field of south string 3',
+    'north/patients field of north string 3',
+  ])
+  expect(tableIn(html, 'Wide views').map((row) => row.replace(/ \d{4}-.*/, ''))).toEqual([
+    expect.stringMatching(/^north \S+\.north_f form f 2$/),
+    expect.stringMatching(/^south \S+\.south_f form f 1$/),
   ])
 })
 
@@ -100,7 +109,7 @@ it('a decision reaches the chosen question of its team and form, and no other', 
 it('insights count what was asked, submitted, skipped and answered, and how soon', async () => {
   const html = await whole(operator, '/insights')
   // The longer of the two teams' medians.
-  expect(tableIn(html, 'Completion by form')).toEqual(['Form 5 3 1 75 % 4.0', 'g 1 0 0 0 % –'])
+  expect(tableIn(html, 'Completion by form')).toEqual(['Form 6 3 2 75 % 4.0', 'g 1 0 0 0 % –'])
   expect(tableIn(html, 'Time to submission')).toEqual([
     ...[
       'within an hour 1',
@@ -126,7 +135,7 @@ it('insights count what was asked, submitted, skipped and answered, and how soon
   const weeks = tableIn(html, 'Weekly volume').map((row) => row.split(' '))
   expect(weeks.map(([week]) => week)).toEqual(weeks.map(([week]) => week).toSorted())
   const sum = (at: number) => weeks.reduce((total, week) => total + Number(week[at]), 0)
-  expect([sum(1), sum(2), sum(3)]).toEqual([6, 3, 4])
+  expect([sum(1), sum(2), sum(3)]).toEqual([7, 3, 4])
 })
 
 it('times to submission are counted by their upper bounds, which belong to the next; weeks are those of a year', async () => {
@@ -152,14 +161,28 @@ it('times to submission are counted by their upper bounds, which belong to the n
   expect([ago >= 359, ago < 369, weeks[0]![1]]).toEqual([true, true, '1'])
 })
 
-it('of more than five hundred questions the first five hundred are listed, and all are counted', async () => {
+it('of more questions than a page or an action has room for, the first are listed, and all are counted', async () => {
   await query(
     warehouse.url,
     `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
-     select 2, 'many', n, 'm' || n, 'short_text', 'Number ' || n from generate_series(1, 501) n`,
+     select 2, 'many', n, repeat('m', case when n <= 12 then 200 else 1 end) || n, 'short_text', 'Number ' || n from generate_series(1, 501) n`,
   )
   await using own = await startConsole(warehouse.url)
   const html = await whole(await own.enter('viewer'), '/questions?form=many')
   expect(plain(html)).toContain('The first 500 of 501')
   expect(tableIn(html, 'Questions')).toHaveLength(500)
+
+  // An audited action names as many questions as there is room for, and counts the others.
+  const ids = Array.from({ length: 12 }, (_, at) => `${'m'.repeat(200)}${at + 1}`)
+  const question = ids.map((id) => JSON.stringify(['south', 'many', id]))
+  const chosen = question.map((each) => ['question', each] as const)
+  const done = await operator.post('/questions/decide', [...chosen, ['visibility', 'hidden']])
+  expect(plain(done.text)).toContain('12 questions decided on')
+  const [audited] = await query<{ object: string }>(
+    warehouse.url,
+    `select object from intake_ops.audit where action = 'classify' order by audit_id desc limit 1`,
+  )
+  const [, named, more] = /^(.*) and (\d+) more$/.exec(audited!.object)!
+  expect(named).toBe(question.slice(0, 12 - Number(more)).join(' '))
+  expect([named!.length <= 2_000, named!.length > 1_750]).toEqual([true, true])
 })

@@ -39,6 +39,8 @@ export const PLANTED = `
       (7, 1, 'forms', 'p', 'run:1', 'odd', 'waiting', 1), (8, 1, 'patients', 'p', 'run:1', 'other', 'waiting', 1),
       (9, 9, 'inbox', null, 'event:e', ' ', 'waiting', 1), (10, 1, 'webhook_deliveries', 'd', 'run:1', 'odd', 'waiting', 1)
     ) as planted (n, team, stream, id, origin, reason, status, seen) order by planted.n;
+  update intake_ops.dead_letters set created_at = '2026-01-02 04:00Z', last_seen_at = '2026-01-03Z' where id in (1, 3, 4);
+  update intake_ops.dead_letters set created_at = '2026-01-02 03:04Z', last_seen_at = '2026-01-04 05:06Z' where id = 2;
   insert into intake_ops.dead_letters (team_id, stream, record_id, origin, reason, fingerprint)
     select 2, 'forms', 'f-' || n, 'run:1', 'many', 'many ' || n from generate_series(1, 1001) n;
   insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, event_type, source, record_id, body, status,
@@ -56,5 +58,10 @@ export const PLANTED = `
     from (values (1, 'patients', 'b', 2), (1, 'patients', 'a', 3), (1, 'patients', 'c', 1), (2, 'patients', 'of south', 4), (1, 'forms', 'of forms', 5))
       as planted (team, stream, path, n);
   insert into intake_ops.drift (team_id, stream, path, type, count) values (1, 'patients', 'nick', 'string', 4), (2, 'patients', 'of south', 'string', 9);
-  insert into intake_ops.refetches (team_id, stream, id, reason, origin) values (2, 'patients', 'p', 'partial', 'event:e');
+  insert into intake_ops.refetches (team_id, stream, id, reason, origin, attempts) values (2, 'patients', 'p', 'partial', 'event:e', 3);
+  insert into intake_ops.verifications (run_id, team_id, stream, is_equal, source, warehouse, missing, extra, different, repaired,
+      missing_ids, extra_ids, different_ids, verified_at)
+    select 33, 2, 'documents', false, 0, 501, 0, 501, 501, 0, '{}', array_agg('e-' || n order by n),
+      jsonb_agg(jsonb_build_object('id', 'd-' || n, 'fields', array['city']) order by n), now() - interval '61 days'
+    from generate_series(1, 501) n;
   insert into intake_ops.audit (login, action, object) select 'ada', 'act', 'number ' || n from generate_series(1, 201) n`
