@@ -54,8 +54,12 @@ const SOUTH = { ...NORTH, name: 'south', apiKey: 'south key', concurrency: 2, we
 const RECEIVED_ONLY = { name: 'east', webhookSecrets: ['a secret of east'] }
 
 const SETTINGS = {
-  INTAKE_GIVE_UP_AFTER: '3m',
-  ...{ INTAKE_INBOX_DAYS: '11', INTAKE_HISTORY_DAYS: '12', INTAKE_RUN_DAYS: '13' },
+  ...{
+    INTAKE_GIVE_UP_AFTER: '3m',
+    INTAKE_INBOX_DAYS: '11',
+    INTAKE_HISTORY_DAYS: '12',
+    INTAKE_RUN_DAYS: '13',
+  },
   ...{ INTAKE_WEBHOOK_HOST: '127.0.0.2', INTAKE_WEBHOOK_PORT: '18080' },
   INTAKE_TRUSTED_PROXIES: '10.1.0.0/16',
   ...{ INTAKE_ADMIN_HOST: '127.0.0.3', INTAKE_ADMIN_PORT: '19090' },
@@ -69,9 +73,7 @@ const SETTINGS = {
   ...{ INTAKE_LOOKBACK_DAYS: '5', INTAKE_SWEEP_DAYS: '6' },
   INTAKE_ENCRYPTION_KEY: Buffer.alloc(32, 9).toString('base64'),
   INTAKE_ALERT_URL: 'https://alerts.example.com/hook',
-  INTAKE_ALERT_SECRET: 'a secret of alerts',
-  INTAKE_ALERT_INBOX_AGE: '7m',
-  INTAKE_ALERT_MAX_AGE: '9h',
+  ...{ INTAKE_ALERT_SECRET: 'a secret of alerts', INTAKE_ALERT_INBOX_AGE: '7m', INTAKE_ALERT_MAX_AGE: '9h' },
   LOG_LEVEL: 'silent',
 }
 
