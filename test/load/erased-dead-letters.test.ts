@@ -127,6 +127,18 @@ describe('is kept', () => {
   })
 })
 
+test.each([
+  [7, 'x-y:z.4'],
+  [8, 'x-y:z.45'],
+  [100, `x_${'9'.repeat(98)}`],
+])(
+  'in a body that cannot be read, words of eight to a hundred characters may be ids: %i',
+  async (length, id) => {
+    await noteErased(session.db, await hashesOf(session.db, team), id, [{ stream: 'patients', id }])
+    expect(await kept('inbox', [deadLetter(null, `{"who":"${id}"`)])).toEqual(length < 8 ? [0] : [])
+  },
+)
+
 test('if there are many, the others are kept in their order, and each one left out is counted', async () => {
   const deadLetters = Array.from({ length: 501 }, (_, at) =>
     deadLetter(at % 100 === 0 ? ERASED : `p${at}`, { at }),

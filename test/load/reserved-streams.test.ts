@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { assertClaimed, beat, claimSlices, openWorkSession, settleClaimed } from '../../src/load/claims.ts'
 import { cancelSlices } from '../../src/load/lost-slices.ts'
 import { lockStreams } from '../../src/load/runs.ts'
+import { takeSlice } from '../../src/load/slice.ts'
 import { forms } from '../../src/streams/forms.ts'
 import { packets } from '../../src/streams/packets.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
@@ -50,6 +51,7 @@ test('a run that cannot have one of its streams takes none of the others from th
 test('a stream that a worker claims while another run begins stays with the worker', async () => {
   const run = await plan(['north forms'])
   const { session: own, owner } = await work('aaaaaaa1')
+  await takeSlice(session.db, { teamId: north, stream: 'forms', slice: '' }, run)
   // What a run does before it takes a stream waits for this table.
   await own.client.query('begin; lock table intake_ops.checkpoints in access exclusive mode')
   const beginning = begin([forms], false)

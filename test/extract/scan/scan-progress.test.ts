@@ -54,6 +54,8 @@ interface Night {
   readonly fetchedById: readonly string[]
   readonly tally: Source['tally']
   readonly text: string | null
+  /** The latest date of a scan that ended. */
+  readonly newest: string | null
   readonly ended: boolean
 }
 
@@ -90,9 +92,13 @@ async function night({
     ...over,
   })
   let text: string | null = null
+  let newest: string | null = null
   let ended = true
   try {
-    const note = await readList(source, rig.session, { ...OPTIONS, ...options }, request)
+    const note = await readList(source, rig.session, { ...OPTIONS, ...options }, request, (scan) => {
+      newest = scan.newest
+      return {}
+    })
     text = note.text
   } catch (error) {
     if (!controller.signal.aborted) throw error
@@ -107,6 +113,7 @@ async function night({
       .map(({ pathname }) => pathname.split('/').at(-1)!),
     tally: source.tally,
     text,
+    newest,
     ended,
   }
 }
@@ -188,6 +195,17 @@ test('records that are gone are deleted after a continued scan, though they were
     { team: rig.teamId, stream: 'forms' },
     { team: rig.otherId, stream: 'patients' },
   ])
+})
+
+test('the latest date of a continued scan is that of all its pages, whenever they were read', async () => {
+  const dateOf = (at: number) => `2026-01-${at === 35 ? '09' : '01'}T00:00:00.000000Z`
+  rig.service.records.patients = people(200).map((each, at) => ({ ...each, created_at: dateOf(at) }))
+  const request = { dated: 'created_at' }
+  await beginScan(8, { request })
+  const rest = await night({ request })
+  // The page with that date is not read again.
+  expect(rest.asked).not.toContain(4)
+  expect(rest.newest).toBe(dateOf(35))
 })
 
 test('a scan that ends early before it is known whether it continues another changes nothing of what that one had found', async () => {

@@ -174,6 +174,10 @@ describe('loading', () => {
     const bytes = Buffer.concat(chunks.map(({ body }) => body))
     // Compared as a whole, without a difference of megabytes in the message.
     expect(bytes.equals(Buffer.from(quoted(HEADER) + kept.join('')))).toBe(true)
+    // Each of the patient's rows counts once.
+    expect(await rig.rows('select team_id as team, skipped::int from intake_ops.erasures')).toEqual([
+      { team: rig.teamId, skipped: 2 },
+    ])
   })
 
   test('by a worker whose slice another has taken it changes nothing', async () => {
