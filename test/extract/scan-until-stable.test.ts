@@ -1,4 +1,5 @@
 /** A list that changes during a scan is scanned again, and the records of each scan are loaded and counted once. */
+import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { scanUntilStable } from '../../src/extract/reading/read-list.ts'
 import { EVERYTHING } from '../../src/extract/reading/window.ts'
@@ -27,9 +28,11 @@ function readings(...all: readonly { readonly count: number; readonly results: r
 
 async function read(request: ScanRequest = {}, options: Partial<typeof OPTIONS> = {}) {
   const noting = notingLoad()
-  const source = await rig.source('patients', { load: noting.load })
+  const said: object[] = []
+  const logger = pino({ base: null, timestamp: false }, { write: (line) => void said.push(JSON.parse(line)) })
+  const source = await rig.source('patients', { load: noting.load, logger })
   const scans = await scanUntilStable(source, rig.session, { ...OPTIONS, ...options }, request)
-  return { ...scans, tally: source.tally, modes: noting.batches.map(({ mode }) => mode) }
+  return { ...scans, tally: source.tally, said, modes: noting.batches.map(({ mode }) => mode) }
 }
 
 test('a stable list is read once, straight if nothing of it is stored', async () => {
@@ -87,7 +90,7 @@ test('only the first scan is loaded straight', async () => {
 test('a list that is never stable is read three times; conflicts of any scan are refetched', async () => {
   const twice = (id: string, count: number) => ({ count, results: [person(id), person(id, 'B')] })
   readings(twice('a', 2), twice('b', 2), twice('c', 2), twice('d', 2))
-  const { last, all, conflicting } = await read()
+  const { last, all, conflicting, said } = await read()
   expect([all.length, last === all.at(-1), last.stable, last.reason]).toEqual([
     3,
     true,
@@ -96,6 +99,14 @@ test('a list that is never stable is read three times; conflicts of any scan are
   ])
   expect([...conflicting].sort()).toEqual(['a', 'b', 'c'])
   expect(rig.service.received).toHaveLength(3)
+  const again = {
+    ...{ level: 30, stream: 'patients', reason: 'rows_repeated' },
+    msg: 'the list changed while it was read; reading it again',
+  }
+  expect(said).toEqual([
+    { ...again, scan: 1 },
+    { ...again, scan: 2 },
+  ])
 })
 
 test('a list whose filter is not trusted is not read again', async () => {

@@ -1,6 +1,7 @@
 /** The request budget of a team in Postgres: several sessions change it, and none loses what another wrote. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Budgets, openBudgets, type TeamBudget } from '../../src/load/budgets.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { ask } from '../support/sessions.ts'
 
@@ -165,6 +166,28 @@ test('a connection that broke is replaced, and still wakes', async () => {
   await expect.poll(() => write(other).catch(() => null)).not.toBeNull()
   await write(other, {}, true)
   await expect.poll(() => woken).toBe(1)
+})
+
+test('a connection that does not answer in time is replaced, and closed once it answers', async () => {
+  const budget = budgetOf(40)
+  const pids = async () => {
+    const rows = await ask<{ pid: number }>(
+      warehouse.url,
+      `select pid from pg_stat_activity
+       where application_name = 'intake-sync request budget' and datname = current_database() order by 1`,
+    )
+    return rows.map(({ pid }) => pid)
+  }
+  const others = await pids()
+  await write(budget)
+  const [own] = (await pids()).filter((pid) => !others.includes(pid))
+  await using holder = await openSession({ url: warehouse.url, purpose: 'test' })
+  await holder.client.query('begin; lock table intake_ops.budgets in access exclusive mode')
+  await expect(write(budget)).rejects.toThrow('timeout')
+  await holder.client.query('rollback')
+  await expect.poll(() => write(budget).catch(() => null)).toMatchObject({ writes: 1 })
+  await expect.poll(pids).toHaveLength(others.length + 1)
+  expect(await pids()).not.toContain(own)
 })
 
 test('a connection that broke while many teams use it is replaced by one, which is closed with the budgets', async () => {

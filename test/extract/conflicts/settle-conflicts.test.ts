@@ -1,4 +1,5 @@
 /** Conflicts within a run: each record is fetched, and the answer decides, at the latest in the fourth round. */
+import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import type { Instant } from '../../../src/core/time.ts'
@@ -16,9 +17,11 @@ import { ago, openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig
 let pauses: number[]
+let said: object[]
 beforeEach(async () => {
   rig = await openRig()
   pauses = []
+  said = []
 })
 afterEach(() => rig[Symbol.asyncDispose]())
 
@@ -35,7 +38,8 @@ const person = (id: string, first_name: string) => ({ id, first_name })
 const fetched = () => rig.service.received.map(({ url }) => url.split('/').at(-1)!)
 
 async function settle(ids: readonly string[], ask: typeof refetch = refetch) {
-  const source = await rig.source('patients', { clock })
+  const logger = pino({ base: null, timestamp: false }, { write: (line) => void said.push(JSON.parse(line)) })
+  const source = await rig.source('patients', { clock, logger })
   source.tally.unchanged = 7
   await settleConflicts(source, rig.session, new Set(ids), ask)
   return source.tally
@@ -84,6 +88,8 @@ test('an answer that loses is fetched again with a pause, three times, and then 
   expect(fetched().sort()).toEqual(['ahead', 'ahead', 'ahead', 'ahead', 'usual'])
   expect(pauses).toEqual([700, 700, 700])
   expect(await stored()).toEqual({ ahead: 'true', usual: 'new' })
+  const msg = 'stored with times ahead of the service; its answer decides'
+  expect(said).toEqual([{ level: 40, stream: 'patients', records: 1, msg }])
   const [after] = await rig.rows<{ newer: boolean }>(
     `select version = $1::timestamptz + interval '1 microsecond' as newer from intake_raw.records where id = 'ahead'`,
     [before!.version],

@@ -1,5 +1,6 @@
 /** A scan that ended early is continued where it was, and leaves the tables and deletes that one whole scan leaves. */
 import fc from 'fast-check'
+import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { readList } from '../../../src/extract/reading/read-list.ts'
@@ -56,6 +57,9 @@ interface Night {
   readonly text: string | null
   /** The latest date of a scan that ended. */
   readonly newest: string | null
+  /** As those see it who watch the run. */
+  readonly pages: number
+  readonly said: readonly object[]
   readonly ended: boolean
 }
 
@@ -78,8 +82,10 @@ async function night({
   let count = 0
   const before = rig.service.received.length
   const { clock, step } = steppedClock()
+  const said: object[] = []
   const source = await rig.source(stream, {
     clock,
+    logger: pino({ base: null, timestamp: false }, { write: (line) => void said.push(JSON.parse(line)) }),
     runId: String(run),
     signal: controller.signal,
     // Called before a page is loaded: the one after the last is not.
@@ -114,6 +120,8 @@ async function night({
     tally: source.tally,
     text,
     newest,
+    pages: source.step.pages,
+    said,
     ended,
   }
 }
@@ -145,6 +153,9 @@ test('a scan that ended early goes on where it was, and the next one begins at t
     ...range(2, 20).filter((page) => page !== last && !kept.includes(page)),
   ])
   expect(rest).toMatchObject({ text: null, ended: true, fetchedById: [] })
+  expect(rest.pages).toBe(kept.length + rest.asked.length)
+  const msg = 'continuing a scan that ended early'
+  expect(rest.said).toEqual([{ level: 30, stream: 'patients', pages: kept.length, msg }])
   expect(await stored()).toHaveLength(200)
   expect(await keptPages()).toEqual([])
   expect((await night()).asked).toHaveLength(20)
