@@ -1,5 +1,5 @@
 import { createServer } from 'node:net'
-import { gzipSync } from 'node:zlib'
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
 import type { ApiError } from '../../src/api/errors.ts'
 import { getPatient } from '../../src/api/resources/patients.ts'
@@ -264,6 +264,9 @@ describe('a body is read completely or not at all', () => {
     ['gzip', ''],
     ['identity', '{"n":1}'],
     ['GZIP', gzipSync('{"n":1}')],
+    ['x-gzip', gzipSync('{"n":1}')],
+    ['deflate', deflateSync('{"n":1}')],
+    ['br', brotliCompressSync('{"n":1}')],
   ])('one that is encoded as %s is read (%#)', async (encoding, body) => {
     await using service = await startService((_, response) =>
       response.writeHead(200, { 'content-encoding': encoding }).end(body),
@@ -391,7 +394,9 @@ describe.concurrent('throttling', () => {
 
   test('fifteen answers of 429 in a row are waited for, each as long as it says', async () => {
     await using service = await startService((_, response, index) =>
-      index < 15 ? json(response, {}, 429, { 'retry-after': '7' }) : json(response, { ok: 1 }),
+      index < 15 || index === 16
+        ? json(response, {}, 429, { 'retry-after': '7' })
+        : json(response, { ok: 1 }),
     )
     const clock = openHurriedClock()
     await using heard = clientOf(service.url, { clock })
@@ -400,6 +405,13 @@ describe.concurrent('throttling', () => {
     expect((await heard.client.get('/v2/forms', { meter })).body).toEqual({ ok: 1 })
     expect(meter).toEqual({ requests: 16, throttled: 15 })
     expect(clock.now() - begun).toBeGreaterThanOrEqual(15 * 7_000_000)
+    const next = { requests: 0, throttled: 0 }
+    await heard.client.get('/v2/forms', { meter: next })
+    expect([next, meter]).toEqual([
+      { requests: 2, throttled: 1 },
+      { requests: 16, throttled: 15 },
+    ])
+    expect(heard.client.totals).toEqual({ requests: 18, throttled: 16 })
   })
 
   test.each([

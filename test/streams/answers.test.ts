@@ -124,3 +124,19 @@ test('matrix cells of any content are as many as came, in their order, however a
     }),
   )
 })
+
+test('each choice that says nothing is a problem of its own, also after others', () => {
+  const answers = [
+    { question: 'q', answer_choices: [{ more: 1 }, { more: 2 }, [3]] },
+    { question: 'r', answer_choices: [{ id: 'c' }, { more: 4 }] },
+  ]
+  const problem = (place: string, original: unknown) => ({
+    ...{ path: `answers[${place}]`, reason: 'not a choice', original },
+  })
+  expect(mapRecord(responses, { id: 'x', answers }, []).problems).toEqual([
+    problem('0].answer_choices[0', { more: 1 }),
+    problem('0].answer_choices[1', { more: 2 }),
+    problem('0].answer_choices[2', [3]),
+    problem('1].answer_choices[1', { more: 4 }),
+  ])
+})
