@@ -123,6 +123,18 @@ test('without any variable everything has its default', () => {
   })
 })
 
+test('alerts are sent after 5 minutes in the inbox and 26 hours without a run, unless other times are given', () => {
+  const url = 'https://alerts.example.org/x?y=1'
+  const alerts = (more: object = {}) => readConfig({ INTAKE_ALERT_URL: url, ...more }).alerts
+  const usual = { url, secret: null, inboxSeconds: 300, maxAgeHours: 26 }
+  expect(alerts()).toEqual(usual)
+  expect(alerts({ INTAKE_ALERT_SECRET: 's'.repeat(16), INTAKE_ALERT_INBOX_AGE: '90s' })).toEqual({
+    ...{ ...usual, secret: 's'.repeat(16), inboxSeconds: 90 },
+  })
+  const ages = ['8d', '90m', 'off'].map((age) => alerts({ INTAKE_ALERT_MAX_AGE: age })?.maxAgeHours)
+  expect(ages).toEqual([192, 1.5, null])
+})
+
 test.each([
   [{ INTAKE_TEAM: 'default' }, true],
   [{ INTAKE_WEBHOOK_SECRETS: 'a-secret' }, true],

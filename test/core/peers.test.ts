@@ -39,6 +39,7 @@ describe('a peer', () => {
 
   it.each([
     ['fd12:3456::1', true],
+    ['fd12:3456::1%eth0', true],
     ['fe00::1', false],
     ['10.255.255.255', true],
     ['11.0.0.0', false],

@@ -304,4 +304,13 @@ describe('replay --detach', () => {
     const words = ['replay', '--inbox', '--since', '2026-01-01T00:00:00Z', '--detach']
     expect((await runCommand(words, env)).code).toBe(2)
   })
+
+  it('of one team plans the streams of that team only', async () => {
+    const run = await plan('replay', '--team', 'south', '--streams', 'forms,packets')
+    const planned = `select name, stream from intake_ops.slices join intake.teams using (team_id) where run_id = $1 order by 2`
+    expect(await rows(planned, [run])).toEqual([
+      ...['forms', 'packets'].map((stream) => ({ name: 'south', stream })),
+    ])
+    expect((await runCommand(['runs', 'cancel', String(run)], env)).code).toBe(0)
+  })
 })

@@ -55,12 +55,21 @@ export function accessCommand(context: Context): Command {
 async function printAccess(context: Context, db: Session['db'], json: true | undefined): Promise<void> {
   const teams = (await readTeams(db)).map(({ name }) => name)
   const access = await listAccess(db)
-  const everybody = teams.length < 2
-  if (json) printJson(context, { teams, everybody, access })
-  else context.stdout.write(listText(context, teams, access))
+  const list = { teams, everybody: isSeenByAll(teams), access }
+  if (json) printJson(context, list)
+  else context.stdout.write(listText(context, list))
 }
 
-export function listText(context: Context, teams: readonly string[], access: readonly Access[]): string {
+/** Without grants, for every login with a role. */
+export const isSeenByAll = (teams: readonly string[]): boolean => teams.length < 2
+
+interface AccessList {
+  readonly teams: readonly string[]
+  readonly everybody: boolean
+  readonly access: readonly Access[]
+}
+
+export function listText(context: Context, { teams, everybody, access }: AccessList): string {
   const rows = access.map((each) => [
     printable(each.login),
     each.team,
@@ -68,10 +77,9 @@ export function listText(context: Context, teams: readonly string[], access: rea
     each.exists ? '' : 'role no longer exists',
   ])
   const table = rows.length === 0 ? '' : fittedTable(context, [['login', 'team', 'granted', ''], ...rows], 3)
-  const end =
-    teams.length < 2
-      ? 'the warehouse has one team: every login with a role sees it'
-      : `teams: ${teams.join(', ')}; a login sees the teams granted to it`
+  const end = everybody
+    ? 'the warehouse has one team: every login with a role sees it'
+    : `teams: ${teams.join(', ')}; a login sees the teams granted to it`
   return `${table}${end}\n`
 }
 

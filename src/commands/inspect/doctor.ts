@@ -59,7 +59,7 @@ export async function allChecks(context: Context): Promise<readonly Check[]> {
   }
 }
 
-function optionsOf(context: Context, config: Config, url: string | null): DoctorOptions {
+export function optionsOf(context: Context, config: Config, url: string | null): DoctorOptions {
   const { webhookHost, webhookPort, adminHost, adminPort } = config
   return {
     url,

@@ -193,7 +193,7 @@ function slicesText(context: Context, { status, slices, eta }: ShownRun): string
   return `${sum}${hint}${left}${fittedTable(context, [head, ...rows], 0)}`
 }
 
-function etaText(eta: Eta): string {
+export function etaText(eta: Eta): string {
   const { slices_left, slices_claimed, workers, pages, expected_pages, rate, slices_unknown } = eta
   const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
   const of = expected_pages === null ? 'an unknown number' : `about ${Math.round(expected_pages)}`
@@ -209,7 +209,7 @@ function etaText(eta: Eta): string {
   return `left: ${counted(slices_left, 'stream')}; ${slices_claimed === 0 ? 'none being read' : read}; time left: ${time}`
 }
 
-function runsText(context: Context, runs: readonly Run[]): string {
+export function runsText(context: Context, runs: readonly Run[]): string {
   const head = ['run', 'kind', 'status', 'started (UTC)', 'took', 'fetched', 'changed']
   const rows = runs.map((run) => [
     run.run_id,

@@ -176,7 +176,7 @@ function csvText({ stdout }: Context, questions: readonly Question[]): string {
 }
 
 /** A table; on a terminal that is too narrow for it, three lines for each question, with the whole text. */
-function listText(context: Context, questions: readonly Question[]): string {
+export function listText(context: Context, questions: readonly Question[]): string {
   if (questions.length === 0) return 'no question\n'
   const rows = questions.map((each) => [
     shown(each.form ?? each.form_id),

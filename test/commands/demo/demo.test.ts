@@ -73,6 +73,10 @@ it('an analyst gets every answer and no name, and the session is its own again a
     'grant usage on schema intake to intake_analyst; grant select on intake.patients to intake_analyst',
   )
   await expect(queryAsAnalyst(session)).rejects.toThrow('an analyst could read names')
+  // Only a refusal is one.
+  await query(warehouse.url, 'alter table intake.patients rename column last_name to other')
+  await expect(queryAsAnalyst(session)).rejects.toThrow('does not exist')
+  await query(warehouse.url, 'alter table intake.patients rename column other to last_name')
   await query(
     warehouse.url,
     'revoke usage on schema intake from intake_analyst; revoke select on intake.patients from intake_analyst',

@@ -1,14 +1,16 @@
 /** What `init` asks at a terminal, and what it says at its end. */
-import { resolve } from 'node:path'
+import { writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { stripVTControlCharacters } from 'node:util'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import {
   generatedKey,
   type InitResult,
   openQuestions,
   resultText,
 } from '../../../src/commands/init/init-text.ts'
+import { makeFolder, removeFolder } from '../../support/folders.ts'
 
 const context = {
   ...{ env: {}, stdout: { write: () => true }, stderr: { write: () => true }, version: '' },
@@ -175,6 +177,22 @@ describe('the end', () => {
     const other = { ...result, webhook: { id: 'c-1', created: false } }
     expect(resultText(context, other, '')).toContain('\nwebhook c-1: there already\n')
   })
+})
+
+it('a JSON file is named unless it is the file that commands find', () => {
+  const folder = makeFolder('init-text-')
+  const cwd = vi.spyOn(process, 'cwd').mockReturnValue(folder)
+  onTestFinished(() => {
+    cwd.mockRestore()
+    removeFolder(folder)
+  })
+  const path = join(folder, 'intake-sync.json')
+  const text = () =>
+    resultText(context, { path, changed: [], probe: [], webhook: null, notes: [], checks: [] }, '')
+  expect(text()).toContain('\nnext:\n  intake-sync backfill\n')
+  // That one comes first.
+  writeFileSync(join(folder, 'intake-sync.env'), '')
+  expect(text()).toContain(`\nnext:\n  export INTAKE_ENV_FILE=${path}\n  intake-sync backfill\n`)
 })
 
 it('a key is 32 random bytes in base64', () => {

@@ -2,7 +2,8 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, it } from 'vitest'
-import { allChecks, checksText } from '../../../src/commands/inspect/doctor.ts'
+import { allChecks, checksText, optionsOf } from '../../../src/commands/inspect/doctor.ts'
+import { readConfig } from '../../../src/config/config.ts'
 import type { Check } from '../../../src/operate/doctor/check.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
 
@@ -47,4 +48,18 @@ it('an embedded warehouse that cannot be opened is one failed check, and the oth
   const none = await allChecks({ ...context, env: { INTAKE_DATA_DIR: join(folder, 'nothing') } })
   expect(none.filter(({ name }) => name === 'database')).toHaveLength(1)
   expect(existsSync(join(folder, 'nothing'))).toBe(false)
+})
+
+it('each address is that of its own settings', () => {
+  const config = readConfig({
+    ...{ INTAKE_WEBHOOK_HOST: '127.0.0.2', INTAKE_WEBHOOK_PORT: '1' },
+    ...{ INTAKE_ADMIN_HOST: '127.0.0.3', INTAKE_ADMIN_PORT: '2', INTAKE_DATA_DIR: '/d' },
+  })
+  expect(optionsOf(context, config, null)).toMatchObject({
+    webhook: { name: 'webhook port', variable: 'INTAKE_WEBHOOK_PORT', host: '127.0.0.2', port: 1 },
+    admin: { name: 'admin port', variable: 'INTAKE_ADMIN_PORT', host: '127.0.0.3', port: 2 },
+    ...{ url: null, dataDir: '/d' },
+  })
+  const elsewhere = readConfig({ DATABASE_URL: 'postgres://localhost/d', INTAKE_DATA_DIR: '/d' })
+  expect(optionsOf(context, elsewhere, null).dataDir).toBeNull()
 })

@@ -1,6 +1,7 @@
 /** The words of decisions, as people write them. */
 import { expect, it } from 'vitest'
 import type { Question } from '../../../src/analytics/classify.ts'
+import { listText } from '../../../src/commands/manage/classify-actions.ts'
 import { csvOf, visibility, visibilityIn } from '../../../src/commands/manage/classify-file.ts'
 
 it.each([
@@ -20,19 +21,48 @@ it.each(['', 'maybe', 'visible!', 'not shown'])('%j is none of them', (word) => 
   )
 })
 
+const question = (more: Partial<Question>): Question =>
+  ({
+    ...{
+      team: 't',
+      form: 'Form',
+      form_id: 'f',
+      question_text: 'Why?',
+      question_type: 'number',
+      question_id: 'q',
+    },
+    ...{ shows: 'structured', decided_by: 'type', waits: false, concept: null, ...more },
+  }) as Question
+
+it('a list has every fact of a question, as a table and on a narrow terminal, where a form is named once', () => {
+  const questions = [
+    question({ concept: 'reason' }),
+    question({ question_id: 'q2', decided_by: null, shows: 'nothing' }),
+    question({ form: null, question_id: 'q3', waits: true, decided_by: 'person' }),
+  ]
+  const text = (columns?: number) => {
+    const stdout = { write: () => true, ...(columns === undefined ? {} : { isTTY: true, columns }) }
+    const signal = new AbortController().signal
+    const context = { env: { NO_COLOR: '1' }, stdout, stderr: stdout, signal, version: '' }
+    return listText(context, questions)
+      .replace(/(?<=\S) {2,}/g, '  ')
+      .trimEnd()
+      .split('\n')
+  }
+  expect(text()).toEqual([
+    'form  question  text  type  shows  decided by  concept',
+    'Form  q  Why?  number  structured  type  reason',
+    'Form  q2  Why?  number  nothing  new or changed',
+    'f  q3  Why?  number  structured  reworded: waits',
+  ])
+  expect(text(50)).toEqual([
+    ...['Form', '  Why?', '    number · shows structured · type · reason', '    q'],
+    ...['  Why?', '    number · shows nothing · new or changed', '    q2'],
+    ...['f', '  Why?', '    number · shows structured · reworded: waits', '    q3'],
+  ])
+})
+
 it('only what a person decided is filled in, and a question that waits is marked', () => {
-  const question = (more: Partial<Question>): Question =>
-    ({
-      ...{
-        team: 't',
-        form: 'Form',
-        form_id: 'f',
-        question_text: 'Why?',
-        question_type: 'number',
-        question_id: 'q',
-      },
-      ...{ shows: 'structured', decided_by: 'type', waits: false, concept: null, ...more },
-    }) as Question
   const rows = csvOf([
     question({ question_text: 'a', decided_by: 'person', shows: 'everything' }),
     question({ question_text: 'b', decided_by: 'person' }),

@@ -42,13 +42,14 @@ describe('config show', () => {
       INTAKE_CONCURRENCY: '8',
       INTAKE_CRN: '1 * * * *',
       INTAKE_CRN_FILE: '/x',
+      INTAKE_ALERTS: 'x',
       INTAKE_EMPTY: '',
       INTAKE_API_VERSION: '',
     }
     const shown = await runCommand(['config', 'show', '--json'], { ...env, INTAKE_DATA_DIR: undefined })
     expect(shown.code).toBe(0)
     const { valid, error, settings, unknown } = JSON.parse(shown.stdout)
-    expect([valid, error, unknown]).toEqual([true, null, ['INTAKE_CRN', 'INTAKE_CRN_FILE']])
+    expect([valid, error, unknown]).toEqual([true, null, ['INTAKE_ALERTS', 'INTAKE_CRN', 'INTAKE_CRN_FILE']])
     expect(settings.map(({ name }: { name: string }) => name)).toEqual(Object.keys(SETTINGS))
     const of = (wanted: string) => settings.find(({ name }: { name: string }) => name === wanted)
     const set = { source: 'environment', is_secret: true }

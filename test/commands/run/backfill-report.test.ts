@@ -122,3 +122,21 @@ test('streams that failed alike share a line; one alone keeps its path and the n
   )
   expect(alone).toMatch(/^patients +2 +2 +0 +0 +0 +0 +1 +1$/m)
 })
+
+test.each([
+  [95, 'fetched changed unchanged deleted dead letters problems requests seconds'],
+  [84, 'fetched changed unchanged deleted dead letters requests seconds'],
+  [74, 'fetched changed unchanged dead letters requests seconds'],
+  [62, 'fetched changed unchanged requests seconds'],
+  [50, 'fetched changed unchanged seconds'],
+  [40, 'fetched changed unchanged'],
+])('of %i characters, a terminal shows the columns that matter most', (columns, heads) => {
+  const figures = { fetched: 1, changed: 1, unchanged: 1, deleted: 1, deadLetters: 1, problems: 1 }
+  const summary = summaryOf([team('only', { patients: report(figures) })])
+  const stdout = { write: () => true, isTTY: true, columns }
+  expect(
+    backfillText({ ...context, stdout }, summary)
+      .split('\n')[0]!
+      .replace(/ +/g, ' '),
+  ).toBe(`stream ${heads}`)
+})

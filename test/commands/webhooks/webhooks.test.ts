@@ -183,6 +183,20 @@ describe('test', () => {
     })
   })
 
+  it.each([
+    ['Failure', 1],
+    ['FAIL', 1],
+    ['delivered', 0],
+  ])('ends by the outcome that the service names: %s is exit code %i', async (status, code) => {
+    service.interfere = (_, response) => {
+      json(response, { status, error: 'away' })
+      return true
+    }
+    expect(await webhooks('test c-1', bare)).toMatchObject({
+      ...{ code, stdout: `the test of c-1: ${status} (away)\n` },
+    })
+  })
+
   it('shows the reason of a rejection, and logs it nowhere', async () => {
     service.interfere = (_, response) => {
       json(response, { detail: 'canary: the URL answered 500' }, 400)
