@@ -49,7 +49,7 @@ it('the current state of a record is green, the reason of a dead letter yellow',
   } as unknown as Parameters<typeof explainText>[1]
   const about = { team: 'north', stream: 'patients', id: 'p', withValues: false }
   expect(colorsIn(explainText(context, explained, about))).toEqual(['green: current'])
-  const letter = {
+  const dead = {
     ...{
       id: 1,
       team: 'north',
@@ -62,7 +62,7 @@ it('the current state of a record is green, the reason of a dead letter yellow',
     ...{ seen: 1, created_at: '2026-01-01T00:00:00Z', last_seen_at: '2026-01-01T00:00:00Z', body: null },
     ...{ last_run_id: null, settled_at: null },
   } as unknown as Parameters<typeof deadLetterText>[1]
-  expect(colorsIn(deadLetterText(context, letter, false))).toEqual(['yellow: odd'])
+  expect(colorsIn(deadLetterText(context, dead, false))).toEqual(['yellow: odd'])
 })
 
 it('the name of a form above its questions is dim', () => {

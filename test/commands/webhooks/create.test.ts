@@ -210,7 +210,7 @@ describe('a secret that cannot be stored', () => {
     const run = await createApart()
     expect(run).toMatchObject({ code: 1, stdout: '' })
     expect(run.stderr).toContain('created and deleted again: its secret could not be stored')
-    // Why it could not be stored is what somebody has to mend.
+    // Its code is why it could not be stored.
     expect(run.stderr).not.toContain('code: secret_missing')
     expect(askedOf(service)).toEqual(['POST /v2/webhooks', 'DELETE /v2/webhooks/c-1'])
     expect(service.configs).toEqual([])
