@@ -163,6 +163,28 @@ test('an event that is retried has all its tries again', async () => {
   ])
 })
 
+test('of two events with one id, the one whose dead letter is retried is pending again', async () => {
+  await scene.rows(`alter table intake.patients add constraint picky check (last_name <> 'refused')`)
+  const event = patientEvent('p-1', 1, { last_name: 'refused', city: 'One' })
+  await scene.store([event])
+  await scene.store([{ ...event, data: { ...event.data, city: 'Other' } }])
+  await expect
+    .poll(async () => {
+      await scene.drain({ backoffMs: [1, 1] })
+      return await scene.inbox()
+    })
+    .toEqual({ dead: 2 })
+  const [other] = await scene.rows<{ id: number }>(
+    `select dead_letter_id::int as id from intake_raw.set_aside where position('Other'::bytea in body) > 0`,
+  )
+  expect((await deadLetters(`retry ${other!.id}`)).code).toBe(0)
+  const stored = `select status, position('Other'::bytea in body) > 0 as is_other from intake_raw.inbox order by 1`
+  expect(await scene.rows(stored)).toEqual([
+    { status: 'dead', is_other: false },
+    { status: 'pending', is_other: true },
+  ])
+})
+
 test('an event that was loaded since is pending again, with all its tries', async () => {
   const event = patientEvent('p-1', 1)
   await scene.store([event], { receivedAt: instantOf(systemClock.now()) })

@@ -155,7 +155,7 @@ it('is ready to receive and to drain while it can store and load events, and say
     return (await fetch(`${serving.ingest}/webhooks/south`, { method: 'POST', body: '{}', headers })).status
   }
   const ready = { status: 200, reasons: [] }
-  for (const part of ['ingest', 'drain']) expect(await ask(part)).toMatchObject(ready)
+  for (const part of ['ingest', 'drain']) await expect.poll(() => ask(part)).toMatchObject(ready)
   expect(await ask('schedule')).toMatchObject({ status: 503, reasons: ['schedule: off in this process'] })
   await query(scene.url, 'alter table intake_raw.inbox rename to away')
   await expect
@@ -167,7 +167,13 @@ it('is ready to receive and to drain while it can store and load events, and say
   await query(scene.url, 'alter table intake_raw.away rename to inbox')
   await expect.poll(() => ask('drain')).toMatchObject(ready)
   expect(await send()).toBe(200)
-  expect(await ask('ingest')).toMatchObject(ready)
+  await expect.poll(() => ask('ingest')).toMatchObject(ready)
+  // An event that comes again counts once.
+  expect(await send()).toBe(200)
+  await serving.close()
+  expect(await query(scene.url, 'select events::int from intake_ops.events_received')).toEqual([
+    { events: 1 },
+  ])
 })
 
 it('looks for what a run of workers left as soon as the run has ended', async () => {
