@@ -172,9 +172,19 @@ describe('questions', () => {
       ),
     )
     expect(await listQuestions(session.db, { teamId: 1, form: 'f' })).toHaveLength(3)
+    // Forms of one name one after the other.
+    await rows(`begin; update intake.forms set name = 'Same'`)
+    const alike = await listQuestions(session.db, { teamId: 1 })
+    await rows('rollback')
+    expect(alike.map(({ form_id, question_id }) => `${form_id} ${question_id}`)).toEqual(
+      ['f', 'g'].flatMap((form) => ['q3', 'q2', 'q1'].map((id) => `${form} ${id}`)),
+    )
   })
 
   it('are found by their text, blanks around it aside, in the order of teams, forms and places', async () => {
+    await rows(
+      `update intake.form_questions set text = E'\\r\\n\\t Text 2\\t \\r\\n' where form_id = 'g' and question_id = 'q2'`,
+    )
     const found = await questionsOfText(session.db, {}, '\t Text 2 \r\n')
     expect(found.map(({ teamId, form, questionId }) => `${teamId} ${form} ${questionId}`)).toEqual([
       '1 f q2',
