@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import { PassThrough, Readable } from 'node:stream'
+import { PassThrough, Readable, type Writable } from 'node:stream'
 import { setTimeout as later } from 'node:timers/promises'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
@@ -381,3 +381,20 @@ test.each<[string, Record<string, string>]>([
     expect(counts).toEqual({ released: 1, closed: how.includes('unknown') ? 0 : 1 })
   },
 )
+
+test('a packed body that nobody reads to its end frees the memory of what unpacks it', async () => {
+  const packed = new PassThrough()
+  const unpackers: Writable[] = []
+  const { pipe } = packed
+  packed.pipe = (to, options) => {
+    unpackers.push(to as unknown as Writable)
+    return pipe.call(packed, to, options) as typeof to
+  }
+  const end = { maxBytes: 100, failed: () => new Error('failed'), closed: () => {} }
+  const headers = { 'content-encoding': 'gzip' }
+  const body = unpackedStream({ status: 200, headers, packed, release: () => {} }, end)
+  packed.write(gzipSync('a,b\n').subarray(0, 12))
+  body.destroy()
+  await once(body, 'close')
+  expect([unpackers.map(({ destroyed }) => destroyed), packed.destroyed]).toEqual([[true], true])
+})
