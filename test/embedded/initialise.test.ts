@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { initialise, readPassword } from '../../src/embedded/initialise.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 
@@ -20,6 +20,7 @@ afterAll(() => removeFolder(base))
 /** In place of initdb: notes its words and the password, and makes what the real one makes. */
 const INITDB = `#!/bin/sh
 printf '%s\\n' "$@" > "$(dirname "$0")/words"
+{ pwd; ls -ld "$(dirname "$2")" | cut -c1-10; env; } > "$(dirname "$0")/place"
 for word in "$@"; do case "$word" in --pwfile=*) cp "\${word#--pwfile=}" "$(dirname "$0")/password" ;; esac; done
 mkdir "$2" && echo 18 > "$2/PG_VERSION"
 `
@@ -44,7 +45,12 @@ function newHome(program = INITDB) {
 
 test('it makes the data directory with a password of 32 characters, which its owner alone may read', async () => {
   const { home, bin, binaries, wordsOf } = newHome()
+  vi.stubEnv('INTAKE_API_SECRET', 'secret')
   await initialise(home, binaries, false)
+  vi.unstubAllEnvs()
+  const [place, mode, ...environment] = readFileSync(join(bin, 'place'), 'utf8').split('\n')
+  expect([place, mode]).toEqual(['/', 'drwx------'])
+  expect(environment.some((line) => line.includes('secret'))).toBe(false)
   expect(readdirSync(home.directory).sort()).toEqual(['cluster', 'password'])
   const password = await readPassword(home)
   expect(password).toMatch(/^[\w-]{32}$/)
@@ -106,6 +112,13 @@ test('a set-up that fails leaves no data directory, says why, and the next one u
   await initialise(home, binaries, true)
   expect(await readPassword(home)).toBe(password)
   expect(readFileSync(join(bin, 'password'), 'utf8')).toBe(password)
+})
+
+test('a set-up that fails without a word names its exit code', async () => {
+  const { home, binaries } = newHome('#!/bin/sh\necho a warning >&2\nexit 3\n')
+  await expect(initialise(home, binaries, true)).rejects.toMatchObject({
+    message: `the embedded Postgres could not be set up in ${home.directory}: initdb ended with 3`,
+  })
 })
 
 test('a password that was lost is an error, which says what to do', async () => {

@@ -87,7 +87,6 @@ test('a server runs while it has a user, survives signals and its own failures, 
   const children = () => process.getActiveResourcesInfo().filter((name) => name === 'ProcessWrap').length
   const usual = children()
   expect(await startSupervisor({ home, bin, unsafe: true })).toBe('started')
-  // Its user may exit.
   expect(children()).toBeLessThanOrEqual(usual)
   delete process.env.INTAKE_API_SECRET
   const { identity, port: control, token } = (await readAddress(home))!
@@ -96,7 +95,6 @@ test('a server runs while it has a user, survives signals and its own failures, 
   expect(findPostmaster(home)?.ready).toBe(true)
   const second = await enter()
   expect([first.port, second.port]).toEqual([port, port])
-  // The first start failed, and was tried again.
   expect(starts()).toHaveLength(2)
   expect(starts()[1]).toMatchObject({ cwd: home.cluster })
   expect(starts()[1]!.words).toEqual(
@@ -107,7 +105,6 @@ test('a server runs while it has a user, survives signals and its own failures, 
   expect(statSync(join(home.directory, 'server.log.old')).size).toBe(1_000_001)
   for (const name of ['server.log', 'supervisor.log', 'port', 'supervisor.json'])
     expect([name, statSync(join(home.directory, name)).mode & 0o777]).toEqual([name, 0o600])
-
   const supervisor = Number.parseInt(identity, 10)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(supervisor, signal)
   const stranger = connect({ host: '127.0.0.1', port: control })
@@ -209,13 +206,16 @@ describe('a supervisor that ends before it has an address', () => {
 
   test('by itself is an error with its reason; it got its orders, and words of its program alone', async () => {
     playing(
-      `cat > '${join(bin, 'orders')}'; echo "$@" > '${join(bin, 'words')}'; echo 'Error: played' >&2; exit 1`,
+      `cat > '${join(bin, 'orders')}'; echo "$@" > '${join(bin, 'words')}'
+      echo "$PWD $(ps -o pgid= -p $$ | tr -d ' ') $$" > '${join(bin, 'place')}'; echo 'Error: played' >&2; exit 1`,
     )
     await expect(start()).rejects.toMatchObject({
       ...{ code: 'embedded_not_started', message: 'the embedded Postgres did not start: played' },
     })
     expect(JSON.parse(readFileSync(join(bin, 'orders'), 'utf8'))).toEqual({ home, bin, unsafe: true })
     expect(readFileSync(join(bin, 'words'), 'utf8')).toMatch(/^--import file:\S+ \S+\/supervisor\.ts\n$/)
+    // In a group of its own, which the Ctrl-C of a terminal does not reach.
+    expect(readFileSync(join(bin, 'place'), 'utf8')).toMatch(/^\/ (\d+) \1\n$/)
     expect(statSync(join(home.directory, 'supervisor.log')).mode & 0o777).toBe(0o600)
   })
 

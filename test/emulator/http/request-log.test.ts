@@ -72,6 +72,16 @@ it('has the newest ten thousand requests, and counts them all', () => {
   ])
 })
 
+it('has the real time of each request, in microseconds, whatever the time of the service', async () => {
+  const before = Date.now() - 1000
+  emulator.control.advance(86_400_000)
+  await caller.get('/v2/forms')
+  await caller.get('/nothing')
+  const times = emulator.control.requests().map(({ at }) => at / 1000)
+  expect(times).toHaveLength(2)
+  for (const time of times) expect([time > before, time < Date.now() + 1000]).toEqual([true, true])
+})
+
 it('begins anew when it is reset, and so do the counters', async () => {
   await caller.get('/v2/forms')
   expect([logged().length, emulator.control.counters().requests]).toEqual([1, 1])

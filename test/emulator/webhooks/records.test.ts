@@ -47,7 +47,7 @@ describe('the list of delivery attempts', () => {
 
   it('can be filtered by configuration, status, source and type', async () => {
     await start()
-    const good = await subscribe({ sources: ['patient'] })
+    const good = await subscribe({ sources: ['patient'], target_url: receiver.url.replace('http', 'HTTP') })
     const bad = await subscribe({ target_url: `${receiver.url}/bad`, event_types: ['created'] })
     receiver.answer = (reply, { path }) => reply.writeHead(path === '/hooks' ? 200 : 500).end()
     const { control } = emulator
@@ -57,6 +57,7 @@ describe('the list of delivery attempts', () => {
     const count = async (query: string) => (await caller.get(`/v2/webhooks/events?${query}`)).body.count
     expect(await count('')).toBe(4)
     expect(await count(`webhook_config=${good.id}`)).toBe(2)
+    expect(await count(`webhook_config=${good.id.toUpperCase()}`)).toBe(2)
     expect(await count(`webhook_config=${bad.id}&source=form`)).toBe(1)
     expect(await count('webhook_config=nobody')).toBe(0)
     expect(await count('status=failed')).toBe(2)

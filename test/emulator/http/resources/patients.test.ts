@@ -44,6 +44,8 @@ describe('a created patient', () => {
     ['no last name', { first_name: 'A' }],
     ['an empty name', { first_name: '', last_name: 'B' }],
     ['a bad e-mail', { ...FULL, email: 'nobody' }],
+    ['an e-mail with two dots in a row', { ...FULL, email: 'ann@example..com' }],
+    ['an e-mail that ends with a dot', { ...FULL, email: 'ann@example.com.' }],
     ['a day that does not exist', { ...FULL, date_birth: '2001-02-29' }],
     ['a date of another format', { ...FULL, date_birth: '29.02.2000' }],
     ['a tag of no colour', { ...FULL, patient_tags: [{ name: 'a', color: 'red' }] }],
