@@ -88,6 +88,13 @@ describe('a peer', () => {
     )
   })
 
+  it('that is a trusted proxy has one name, whatever the interface it is reached by', () => {
+    for (const zone of ['', '%eth0', '%2']) {
+      const peer = peerOf(`fd12:3456::1${zone}`, undefined, trusted)
+      expect(peer).toEqual({ name: 'fd12:3456::1', isForwarded: true })
+    }
+  })
+
   it('is the connected machine where no proxy is trusted', () => {
     expect(peerOf('10.0.0.1', '198.51.100.1', null)).toEqual({ name: '10.0.0.1', isForwarded: false })
   })
