@@ -1,5 +1,6 @@
 /** Exports that cannot be read: each becomes a dead letter with its reason, and the others are loaded. */
 import { beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import {
   type FileService,
@@ -306,7 +307,31 @@ test.each([
   expect(await deadLetters()).toEqual([])
 })
 
-test('every file is read with a concurrency of one, too', async () => {
-  await run({ client: { concurrency: 1 } })
+test.each([
+  [1, 1],
+  [2, 1],
+  [3, 2],
+])('of %i requests at once, files take up %i, and every file is read', async (concurrency, atOnce) => {
+  let [inFlight, most] = [0, 0]
+  const unanswered: (() => void)[] = []
+  const answer = async () => {
+    // Time for one too many.
+    await systemClock.sleep(30)
+    for (const go of unanswered.splice(0)) go()
+  }
+  service.interfere = (request, response) => {
+    const id = idIn(request)
+    if (id === '') return false
+    inFlight += 1
+    most = Math.max(most, inFlight)
+    unanswered.push(() => {
+      inFlight -= 1
+      response.writeHead(200, { 'content-type': 'text/plain' }).end(good(id))
+    })
+    if (most >= atOnce) void answer()
+    return true
+  }
+  await run({ client: { concurrency } })
   expect(await cells()).toEqual(['a', 'bad', 'z'])
+  expect(most).toBe(atOnce)
 })
