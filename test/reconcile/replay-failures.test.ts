@@ -155,14 +155,24 @@ test('what fails in passing is tried again, with a warning, and is no failure', 
 })
 
 test('one that is stopped says so, with what to do, and is no failure', async () => {
+  // Each look at the clock is a second and a half after the one before.
+  let micros = 0
+  const clock = {
+    ...systemClock,
+    now: () => {
+      micros += 1_500_000
+      return micros
+    },
+  }
   const options = {
-    ...{ url: warehouse.url, streams: [forms], clock: systemClock, logger: silent },
+    ...{ url: warehouse.url, streams: [forms], clock, logger: silent },
     ...{ signal: AbortSignal.abort(), onProgress: () => {} },
   }
   const { runId, status, teams } = await replay(options)
   expect(status).toBe('interrupted')
   expect(teams[0]!.streams[0]!.report).toMatchObject({
     ...{ status: 'interrupted', records: 0, note: 'stopped by a signal; run it again to complete it' },
+    seconds: 1.5,
   })
   expect(await rows(`select status from intake_ops.runs where run_id = ${runId}`)).toEqual([{ status }])
 })

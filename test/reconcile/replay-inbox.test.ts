@@ -145,11 +145,18 @@ it('a dead-lettered event is retried; if it fails again, it waits again', async 
   await scene.store(['no event at all', patientEvent('a', 2)])
   await scene.drain()
   expect(await scene.inbox()).toEqual({ dead: 1, done: 1 })
+  // Another team has one of an event with the same id.
+  await scene.rows(`insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
+    select team_id + 1, stream, fingerprint, origin, reason from intake_ops.dead_letters`)
   const ended = await replay('--since', '2020-01-01', '--json')
   expect(ended.code).toBe(4)
   expect(JSON.parse(ended.stdout)).toMatchObject({ inbox: { events: 2, done: 1, dead: 1 } })
-  const deadLetters = await scene.rows('select status from intake_ops.dead_letters order by id')
-  expect(deadLetters).toEqual([{ status: 'retried' }, { status: 'waiting' }])
+  const deadLetters = await scene.rows('select status, team_id from intake_ops.dead_letters order by id')
+  expect(deadLetters).toEqual([
+    { status: 'retried', team_id: scene.teamId },
+    { status: 'waiting', team_id: scene.teamId + 1 },
+    { status: 'waiting', team_id: scene.teamId },
+  ])
 })
 
 it('only events of the given streams are drained, and none without a time', async () => {
