@@ -57,6 +57,7 @@ describe('the offset', () => {
     const clock = openServiceClock()
     clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 })
     clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 - 300_000 })
+    clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 - 100_000 })
     expect(clock.offset()).toBe(-300 * SECOND)
     expect(clock.skewSeconds()).toBe(0)
   })

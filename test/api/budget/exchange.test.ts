@@ -14,16 +14,16 @@ const model = (count: number, seconds = 1): ModelState => ({
 })
 
 /** A process whose clock is that of the store. */
-function open(configured?: RateLimit) {
+function open(configured?: RateLimit, waiting = 1) {
   const limit = new Limit(4, configured)
   const time = { now: NOW }
   const clock = { now: () => time.now, sleep: async () => {} }
-  const part = new Part({ name: 'me', limit, clock, demand: () => ({ waiting: 1, urgent: 0 }) })
+  const part = new Part({ name: 'me', limit, clock, demand: () => ({ waiting, urgent: 0 }) })
   const exchange = (stored: Partial<Division>) => {
     part.begin(false)
-    const { division } = part.change({ ...emptyDivision(), ...stored }, time.now)
+    const { division, notify } = part.change({ ...emptyDivision(), ...stored }, time.now)
     part.done()
-    return division
+    return { ...division, notify }
   }
   return { limit, time, exchange }
 }
@@ -57,4 +57,18 @@ test('a limit that another process found to be higher is used at once, whatever 
   expect(limit.wait(later)).toBeGreaterThan(40 * SECOND)
   limit.adopt(model(100, 60), later)
   expect(limit.wait(later)).toBe(0)
+})
+
+test('a process whose requests do not wait wants what it sent in a window of any length, and one more', () => {
+  const { limit, exchange } = open(undefined, 0)
+  const stored = exchange({ model: model(9, 10), revision: 1 })
+  for (const age of [11, 9, 5]) limit.accepted(limit.sent(NOW - age * SECOND), NOW - age * SECOND)
+  expect(exchange(stored).holders.me!.wants).toBe(3)
+})
+
+test('permits that pay for a lower limit wake nobody: no other process has more to use', () => {
+  const { exchange } = open()
+  const me = { since: 1, wants: null, urgent: 0, sends: [], isFixed: false, until: NOW + SECOND, permits: 4 }
+  const paid = exchange({ model: model(2), revision: 1, debt: 2, holders: { me } })
+  expect(paid).toMatchObject({ debt: 0, notify: false, holders: { me: { permits: 2 } } })
 })

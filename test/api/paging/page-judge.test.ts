@@ -173,3 +173,12 @@ test.each<[string, Partial<PageFacts>[], number | undefined, object]>([
 ])('%s', (_, pages, size, expected) => {
   expect(ending(pages, size)).toMatchObject(expected)
 })
+
+test('a page that names no count does not contradict the first one', () => {
+  const judge = new PageJudge('/list', undefined, undefined)
+  judge.next()
+  judge.arrived(page(1, { count: 4, next: 'cursor=2' }))
+  expect(judge.next()).toEqual({ number: 2, query: 'cursor=2' })
+  judge.arrived(page(2, { records: 1, count: null, next: null }))
+  expect(judge.outcome()).toEqual({ complete: true, stable: true, count: 4, pages: 2, records: 4 })
+})

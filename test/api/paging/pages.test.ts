@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { Answer, RequestOptions } from '../../../src/api/http/answer.ts'
@@ -572,5 +573,11 @@ describe('a request for a page', () => {
     isAsked = false
     await expect(scanPages(getter, '/list', options).next()).rejects.toThrow('stopped by hand')
     expect(isAsked).toBe(false)
+  })
+
+  test('of a scan that has ended leaves nothing at the signal of its run', async () => {
+    const { signal } = new AbortController()
+    await read([{ results, next: null }], { signal })
+    expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 })
