@@ -291,11 +291,13 @@ describe('the view of a form', () => {
     expect(full!.signature).toEqual(new Date('2026-01-02T00:00:00Z'))
     expect(Object.values(empty!).filter((value) => value !== null)).toHaveLength(6)
     const [comment] = await rows(
-      `select obj_description('intake.form_intake_ete'::regclass) as view, col_description('intake.form_intake_ete'::regclass, 17) as matrix`,
+      `select obj_description('intake.form_intake_ete'::regclass) as view, col_description('intake.form_intake_ete'::regclass, 17) as matrix,
+         col_description('intake.form_intake_ete'::regclass, 14) as untitled`,
     )
     expect(comment).toEqual({
       view: 'One row a response to the form Intake — été, one column a question.',
       matrix: `It's "quoted"; drop table x --`,
+      untitled: 'Question q5.',
     })
   })
 
@@ -383,6 +385,9 @@ describe('the view of a form', () => {
       'form_questions_2: g',
       'form_resume: of z',
       'form_resume_2: of y',
+    ])
+    expect(await rows(`select obj_description('intake.form'::regclass) as nameless`)).toEqual([
+      { nameless: 'One row a response to the form without a name, one column a question.' },
     ])
     const answers = ANSWERS.answers.slice(0, -1)
     service.records.responses.push(response('r4', 'g', { ...ANSWERS, answers }))
