@@ -294,10 +294,10 @@ describe('replay --detach', () => {
     const run = await plan('replay', '--streams', 'exports')
     expect((await ended(run)).status).toBe('succeeded')
     expect(await matched()).toEqual(before)
-    // Nothing of a run that ended is still under way.
+    // Nothing of a run that ended is still under way: only on a slow machine does it take long enough to be stored.
     await worker.close()
-    const phases = 'select distinct phase from intake_ops.run_progress where run_id = $1'
-    expect(await rows(phases, [run])).toEqual([{ phase: 'ended' }])
+    const underWay = `select phase from intake_ops.run_progress where run_id = $1 and phase <> 'ended'`
+    expect(await rows(underWay, [run])).toEqual([])
   })
 
   it('excludes --inbox', async () => {
