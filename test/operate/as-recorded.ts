@@ -92,7 +92,9 @@ const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/"age_band":"\d\d-\d\d"/g, '"age_band":"AGE"'],
   [/("\w*(seconds|hours|minutes|lag)\w*": ?)[\d.]+/g, '$1DURATION'],
   [/\b[\d.]+ (ms|s|min|h)\b/g, 'DURATION'],
+  // Only what takes more than a second is in the log.
   [/^log \(UTC\):\n[\s\S]*(?=exit code)/gm, ''],
+  [/^Log\n[\s\S]*(?=^intake-sync )/gm, ''],
   // Widths of columns follow what was replaced.
   [/ {2,}/g, '  '],
   // Rows a second.
