@@ -288,7 +288,12 @@ describe('instruments', () => {
     expect(await scores('sleep-2')).toMatchObject([{ band: 'talk' }])
     expect((await run('remove', 'sleep-2')).code).toBe(0)
     expect(await scores('sleep-2')).toEqual([])
-    expect(await run('remove', 'sleep-2')).toMatchObject({ code: 2 })
+    expect(await run('remove', 'sleep-2')).toMatchObject({ code: 2, stdout: '' })
+    const { code, stdout } = await run('remove', 'sleep-2', '--json')
+    expect([code, JSON.parse(stdout)]).toEqual([2, { error: expect.objectContaining({ code: 'usage' }) }])
+    expect((await run('import', file)).code).toBe(0)
+    const removed = await run('remove', 'sleep-2', '--json')
+    expect([removed.code, JSON.parse(removed.stdout)]).toEqual([0, { instrument: 'sleep-2', removed: true }])
   })
 
   it.each([

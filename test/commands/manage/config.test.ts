@@ -77,15 +77,17 @@ describe('config show', () => {
   })
 
   it('shows no value of a configuration that is not valid, but what is wrong: exit code 2', async () => {
-    const env = { INTAKE_TEAM: 'hunter2', INTAKE_CRON: 'hunter3 hunter3' }
-    const { code, output } = await runCommand(['config', 'show'], env)
+    const env = { INTAKE_TEAM: 'hunter2', INTAKE_CRON: 'hunter3 hunter3', INTAKE_CRN: 'hunter4' }
+    const { code, output, stdout: text } = await runCommand(['config', 'show'], env)
     expect([code, output]).toEqual([
       2,
       expect.stringContaining('error: INTAKE_CRON is not a cron expression'),
     ])
+    // A setting that is misspelled may be why.
+    expect(text).toContain('INTAKE_CRN is set, and is no setting of this version')
     const { stdout, ...json } = await runCommand(['config', 'show', '--json'], env)
-    const { valid, error } = JSON.parse(stdout)
-    expect([json.code, valid, error.variable]).toEqual([2, false, 'INTAKE_CRON'])
+    const { valid, error, unknown } = JSON.parse(stdout)
+    expect([json.code, valid, error.variable, unknown]).toEqual([2, false, 'INTAKE_CRON', ['INTAKE_CRN']])
     expect(output + stdout).not.toContain('hunter')
   })
 

@@ -177,6 +177,15 @@ describe('of superseded payloads and of what runs left', () => {
     const left = await scene.rows<{ id: number }>('select run_id::int as id from intake_ops.runs order by 1')
     expect(left.map(({ id }) => id)).toEqual([2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16])
     expect(await scene.rows('select run_id::int from intake_ops.checkpoints')).toEqual([{ run_id: 1 }])
+    // The end of a run counts; its start, where nobody knows when it ended.
+    await query(
+      `insert into intake_ops.runs (run_id, kind, status, started_at, finished_at) overriding system value
+       values (20, 'replay', 'succeeded', now() - interval '410 days', now() - interval '390 days'),
+         (21, 'replay', 'interrupted', now() - interval '410 days', null)`,
+    )
+    expect(await pruned()).toMatchObject({ runs: 1 })
+    const late = 'select run_id::int as id from intake_ops.runs where run_id >= 20'
+    expect(await scene.rows(late)).toEqual([{ id: 20 }])
   })
 
   test('settled dead letters and taken times go; waiting and discarded dead letters stay, and the newest time', async () => {
