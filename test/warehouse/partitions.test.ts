@@ -1,6 +1,7 @@
 /** sql/partitions.sql: what it keeps, what it refuses, and that it may run again. */
+import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { migrate } from '../../src/analytics/migrate.ts'
 import { ALL_STREAMS } from '../../src/streams/catalogue.ts'
 import { query } from '../e2e/support/scene.ts'
@@ -9,6 +10,8 @@ import { PARTITIONS_SCRIPT, partition } from '../support/partition.ts'
 import { openTestSession, withSession } from '../support/sessions.ts'
 
 const PARTS = 3
+/** Of this file: tablespaces belong to the server. */
+const TABLESPACE = `intake_test_${randomBytes(6).toString('hex')}`
 
 /** What owners may have added to a table, of each kind. */
 const ADDED = `
@@ -54,12 +57,29 @@ beforeAll(async () => {
   divided = await createTestDatabase()
   for (const { url } of [plain, divided]) await query(url, ADDED)
   session = await openTestSession(divided.url)
+  await session.query('set allow_in_place_tablespaces = on')
+  await session.query(`create tablespace ${TABLESPACE} location ''`)
+  await session.query(`alter table intake.messages set tablespace ${TABLESPACE}`)
   await partition(session, PARTS)
 })
 
 afterAll(async () => {
   await session.end()
   await Promise.all([plain.drop(), divided.drop()])
+  await withSession(inject('testServer').url, (client) => client.query(`drop tablespace ${TABLESPACE}`))
+})
+
+test('the parts of a table are in its tablespace, and those of others are not', async () => {
+  const { rows } = await session.query(
+    `select parent.relname as parent, spcname as tablespace, count(*)::int as parts
+     from pg_inherits join pg_class part on part.oid = inhrelid join pg_class parent on parent.oid = inhparent
+     left join pg_tablespace on pg_tablespace.oid = part.reltablespace
+     where parent.relname in ('messages', 'patients') and part.relkind = 'r' group by 1, 2 order by 1`,
+  )
+  expect(rows).toEqual([
+    { parent: 'messages', tablespace: TABLESPACE, parts: PARTS },
+    { parent: 'patients', tablespace: null, parts: PARTS },
+  ])
 })
 
 /** All that is defined on tables, views and their parts, one line each, without partitions. The columns of a view have the names of its other columns inside. */
