@@ -583,7 +583,7 @@ describe('nothing leaves the configured origin', () => {
 describe('a request has', () => {
   test('the credentials, version and accepted types; its path starts with that of the base URL', async () => {
     await using service = await startService((_, response) => json(response, []))
-    await using heard = clientOf(`${service.url}/intake/`, { version: '1.2.3' })
+    await using heard = clientOf(`${service.url}/intake//`, { version: '1.2.3' })
     const before = Date.now()
     const answer = await heard.client.get('/v2/forms', { query: { a: 'ä b', none: null, off: undefined } })
     const { url, headers } = service.received[0]!

@@ -13,18 +13,19 @@ afterAll(() => {
   removeFolder(dataDir)
 })
 
-test('ten supervisors are tried, and no lock is left', async () => {
-  const [cluster, program, killed] = ['cluster', 'node', 'killed'].map((name) => join(dataDir, name)) as [
+test('ten supervisors are tried, each to keep what is committed through a power cut, and no lock is left', async () => {
+  const [cluster, program, orders] = ['cluster', 'node', 'orders'].map((name) => join(dataDir, name)) as [
     ...[string, string, string],
   ]
   mkdirSync(cluster)
   for (const path of [dataDir, cluster]) chmodSync(path, 0o711)
   writeFileSync(join(cluster, 'PG_VERSION'), `${findPackage().major}\n`)
-  writeFileSync(program, `#!/bin/sh\necho killed >>'${killed}'\nkill -9 $$\n`)
+  writeFileSync(program, `#!/bin/sh\n{ cat; echo; } >>'${orders}'\nkill -9 $$\n`)
   chmodSync(program, 0o755)
   process.execPath = program
   await expect(openEmbedded({ dataDir })).rejects.toMatchObject({ code: 'embedded_not_started' })
   process.execPath = own
-  expect(readFileSync(killed, 'utf8')).toBe('killed\n'.repeat(10))
+  const ordered = readFileSync(orders, 'utf8').trim().split('\n')
+  expect(ordered.map((line) => JSON.parse(line).unsafe)).toEqual(Array(10).fill(false))
   expect(readdirSync(dataDir).filter((name) => name.startsWith('lock'))).toEqual([])
 })

@@ -130,10 +130,11 @@ describe('a record', () => {
 
   it('has its questions in pages, sections and rows by their numbers', () => {
     const questions = [
-      question('q1', { page: 2, section: 1, row: 1 }),
-      question('q2', { page: 1, section: 2, row: 1 }),
-      question('q3', { page: 1, section: 1, row: 2 }),
-      question('q4', { page: 1, section: 1, row: 1 }),
+      question('q0', { page: 10, section: 1, row: 1 }),
+      question('q1', { page: 2, section: 10, row: 1 }),
+      question('q2', { page: 2, section: 9, row: 1 }),
+      question('q3', { page: 1, section: 1, row: 11 }),
+      question('q4', { page: 1, section: 1, row: 3 }),
     ]
     const { pages, ...rest } = shown('nested-questions', 'forms', { ...form, questions })
     const places = (
@@ -149,10 +150,11 @@ describe('a record', () => {
       ),
     )
     expect(places).toEqual([
-      [1, 1, 1, 'q4'],
-      [1, 1, 2, 'q3'],
-      [1, 2, 1, 'q2'],
-      [2, 1, 1, 'q1'],
+      [1, 1, 3, 'q4'],
+      [1, 1, 11, 'q3'],
+      [2, 9, 1, 'q2'],
+      [2, 10, 1, 'q1'],
+      [10, 1, 1, 'q0'],
     ])
     expect(rest).not.toHaveProperty('questions')
   })

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { instantOf } from '../../../src/core/time.ts'
 import { openRefetcher, type RefetcherOptions } from '../../../src/extract/conflicts/refetcher.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
 import { CLOCK_APART_MS, json } from '../../api/support/service.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
 import { noonPlus, openScene, patient, patientEvent, type Scene, silent } from '../../ingest/drain/scene.ts'
@@ -312,6 +313,27 @@ test('a refetch requested while the answer is on its way is made again', async (
   await refetch()
   expect(answered).toBe(2)
   expect(await storedPatients()).toMatchObject([{ last_name: 'after' }])
+})
+
+test('closing waits until the answers that have arrived are stored, those of every stream', async () => {
+  service.records.patients.push(patient('p1'))
+  service.records.responses.push(response('r1'))
+  const partial = (source: string, id: string) => ({ ...patientEvent(id, 1), source, data: { id } })
+  await scene.store([partial('patient', 'p1'), partial('response', 'r1')])
+  await scene.drain()
+  await hurry()
+  await using other = await openSession({ url: scene.url, purpose: 'other' })
+  await other.client.query('begin; lock table intake_raw.records in share mode')
+  const refetcher = open()
+  const waiting = `select from pg_locks join pg_database on pg_database.oid = database
+    where datname = current_database() and not granted and relation = 'intake_raw.records'::regclass`
+  await expect.poll(() => scene.rows(waiting)).toHaveLength(1)
+  const closing = refetcher.close()
+  await other.client.query('rollback')
+  await closing
+  expect(
+    await scene.rows('select id from intake.patients union all select id from intake.responses order by 1'),
+  ).toEqual([{ id: 'p1' }, { id: 'r1' }])
 })
 
 test('a failing service gets the request again later, without a dead letter', async () => {

@@ -6,12 +6,19 @@ import { createTestDatabase } from '../../support/database.ts'
 import { ask } from '../../support/sessions.ts'
 import { silent } from './scene.ts'
 
-test('a listener is woken when it begins, at each notice, and when a broken session is back', async () => {
+test('a listener is woken when it begins, at each notice, and when a broken session is back, a second later', async () => {
   await using database = await createTestDatabase()
   let notices = 0
+  const pauses: number[] = []
   const listener = openListener({
     ...{ url: database.url, channel: 'intake_inbox', logger: silent },
-    clock: { ...systemClock, sleep: (_, signal) => systemClock.sleep(1, signal) },
+    clock: {
+      ...systemClock,
+      sleep(milliseconds, signal) {
+        pauses.push(milliseconds)
+        return systemClock.sleep(1, signal)
+      },
+    },
     onNotice: () => (notices += 1),
   })
   await expect.poll(() => notices).toBe(1)
@@ -23,6 +30,7 @@ test('a listener is woken when it begins, at each notice, and when a broken sess
      where datname = current_database() and application_name = 'intake-sync listen intake_inbox'`,
   )
   await expect.poll(() => notices).toBe(3)
+  expect(pauses).toEqual([1_000])
   await listener.close()
   await ask(database.url, 'notify intake_inbox')
   expect(notices).toBe(3)

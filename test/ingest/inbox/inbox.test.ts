@@ -1,8 +1,8 @@
 /** Group commit: each event is stored once and acknowledged only when committed, whoever else stores at the same time. */
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
-import { systemClock } from '../../../src/core/clock.ts'
+import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { type IngestLimits, LIMITS } from '../../../src/ingest/http/in-flight.ts'
 import { type InboxEvent, readEvent } from '../../../src/ingest/inbox/event.ts'
 import { type Inbox, openInbox } from '../../../src/ingest/inbox/inbox.ts'
@@ -14,7 +14,11 @@ import { eventOf, openRecorder, PATIENT, query, type Recorded } from '../support
 interface Bench extends AsyncDisposable {
   readonly url: string
   readonly recorded: Recorded
-  open(onStored?: () => void, limits?: Pick<IngestLimits, 'storeMs' | 'statementMs'>): Promise<Inbox>
+  open(
+    onStored?: () => void,
+    limits?: Pick<IngestLimits, 'storeMs' | 'statementMs'>,
+    clock?: Clock,
+  ): Promise<Inbox>
 }
 
 async function openBench(): Promise<Bench> {
@@ -24,9 +28,9 @@ async function openBench(): Promise<Bench> {
   return {
     url: database.url,
     recorded,
-    async open(onStored = () => {}, limits = PATIENT) {
+    async open(onStored = () => {}, limits = PATIENT, clock = systemClock) {
       const { url } = database
-      const inbox = await openInbox({ url, clock: systemClock, logger, watch, onStored, limits })
+      const inbox = await openInbox({ url, clock, logger, watch, onStored, limits })
       opened.push(inbox)
       return inbox
     },
@@ -328,6 +332,20 @@ describe('an inbox', () => {
       await expect.poll(() => inbox.store(each).catch(() => 'rejected')).toMatch(/stored|duplicate/)
     }
     expect(await countIn(bench.url)).toBe(21)
+  })
+
+  it('reports how many seconds each commit took', async () => {
+    await using bench = await openBench()
+    let now = systemClock.now()
+    const inbox = await bench.open(undefined, undefined, { ...systemClock, now: () => now })
+    for (const microseconds of [2_500_000, 4_000]) {
+      const storing = inbox.store(event())
+      // Its statement is sent by then, and not answered.
+      await turn()
+      now += microseconds
+      await storing
+    }
+    expect(bench.recorded).toMatchObject({ committed: [1, 1], seconds: [2.5, 0.004] })
   })
 
   it('commits pending events before it closes', async () => {

@@ -17,6 +17,8 @@ export interface Recorded {
   readonly rejected: string[]
   /** Number of events of each commit. */
   readonly committed: number[]
+  /** Seconds that each of them took. */
+  readonly seconds: number[]
   readonly logged: string[]
 }
 
@@ -44,7 +46,7 @@ export function known(...secrets: string[]): SecretSource {
 }
 
 export function openRecorder(): { recorded: Recorded; watch: IngesterOptions['watch']; logger: pino.Logger } {
-  const recorded: Recorded = { stored: [], rejected: [], committed: [], logged: [] }
+  const recorded: Recorded = { stored: [], rejected: [], committed: [], seconds: [], logged: [] }
   return {
     recorded,
     logger: pino({ level: 'debug' }, { write: (line: string) => void recorded.logged.push(line) }),
@@ -52,7 +54,10 @@ export function openRecorder(): { recorded: Recorded; watch: IngesterOptions['wa
       stored: (team, duplicate) => void recorded.stored.push(`${team} ${duplicate ? 'duplicate' : 'stored'}`),
       rejected: (reason, team) =>
         void recorded.rejected.push(team === undefined ? reason : `${reason} ${team}`),
-      committed: (events) => void recorded.committed.push(events),
+      committed(events, seconds) {
+        recorded.committed.push(events)
+        recorded.seconds.push(seconds)
+      },
     },
   }
 }

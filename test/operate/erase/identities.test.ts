@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { type EraseOptions, erase, previewErasure } from '../../../src/operate/erase/erase.ts'
+import { prune } from '../../../src/operate/serve/retention.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { type Event, noonPlus, openScene, patientEvent, type Scene } from '../../ingest/drain/scene.ts'
 import { tablesHolding } from '../everywhere.ts'
@@ -158,6 +159,21 @@ const packetResponse = (seconds: number, id: string, members: readonly string[],
     ...{ id, packet: { id: 'k' }, is_submitted: false, is_archived: false, form_index: 1, is_queued: false },
     ...{ submitted_at: null, created_at: noonPlus(-9), updated_at: noonPlus(seconds), responses: members },
   },
+})
+
+test('a later file does not bring back rows under identities that retention had removed before', async () => {
+  await receive(patientEvent(ID, 1, FORMER), patientEvent(ID, 2, PERSON))
+  await dropEvents()
+  const now = new Date(Date.now() + 2 * 86_400_000)
+  const removed = await prune({ db: scene.session.db, now, historyDays: 1, runDays: null, forMs: 60_000 })
+  expect(removed).toMatchObject({ history: 1 })
+  expect(await erased({ unnamedRows: true })).toMatchObject({ exportRows: 0 })
+  await load(
+    'EHR-10000099,,,,,,,under the removed external id',
+    ',Annegret,VORHER,vorher@example.com,,,,under the removed name',
+    'EHR-99999999,Annegret,Vorher,,,,,nobody',
+  )
+  expect(await cells()).toEqual(['nobody'])
 })
 
 test('former members go from the history of packet responses, and so does one that was deleted', async () => {
