@@ -134,7 +134,7 @@ function personInBody(body: Buffer): unknown {
 
 /** Rows of exports that are the patient's. */
 export interface Clients {
-  /** The client ids by which exports name the patient, the patient's id first. */
+  /** The client ids by which exports name the patient, or may do so later, the patient's id first. */
   readonly ids: readonly string[]
   /** Rows without a client id that have the patient's values in all columns `same`. */
   readonly unnamed: readonly UnnamedRow[]
@@ -168,6 +168,9 @@ export async function findClients(
     where line.team_id = ${teamId} and line.client_id <> ${id} and ${isNobodyElse(patient)}
       and (line.client_id = any(${[...aliases]}::text[]) or ${isNamed}
         or ${isFormer(teamId, former, sql`'client ' || line.client_id`)})
+    union
+    select line.client_id from unnest(${[...aliases]}::text[]) as line (client_id)
+    where line.client_id <> ${id} and ${isNobodyElse(patient)}
     order by 1`.execute(db)
   const unnamed = await sql<UnnamedRow>`
     select export_id as "exportId", row_number as "row", array[${sql.join(same.map((name) => sql.ref(name)))}] as "values"

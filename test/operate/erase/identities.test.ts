@@ -161,6 +161,14 @@ const packetResponse = (seconds: number, id: string, members: readonly string[],
   },
 })
 
+test('a file whose first row under an external id comes after the erasure does not bring the patient back', async () => {
+  await receive(patientEvent(ID, 1, PERSON))
+  await dropEvents()
+  expect(await erased()).toMatchObject({ exportRows: 0 })
+  await load('EHR-20774411,,,,,,,under the external id', 'EHR-99999999,Annegret,Vorher,,,,,nobody')
+  expect(await cells()).toEqual(['nobody'])
+})
+
 test('a later file does not bring back rows under identities that retention had removed before', async () => {
   await receive(patientEvent(ID, 1, FORMER), patientEvent(ID, 2, PERSON))
   await dropEvents()
