@@ -102,6 +102,25 @@ describe('a row of an export', () => {
     )
   })
 
+  it('has it also where another team has patients of the same ids', async () => {
+    await query(
+      warehouse.url,
+      `insert into intake.teams (team_id, name) overriding system value values (2, 'other');
+       insert into intake_ops.access (login, team_id) values ('${analyst.name}', 1);
+       insert into intake.patients (team_id, id, external_id, email, first_name, last_name, _version, _origin)
+         select 2, id, external_id, email, first_name, last_name, now(), 'test' from intake.patients`,
+    )
+    for (const view of ['intake_analytics.export_answers', 'intake_exports.export_all'])
+      expect(
+        await analyst.rows(`select row_number, response_id from ${view} order by row_number`),
+        view,
+      ).toEqual(expected)
+    await query(
+      warehouse.url,
+      'delete from intake.patients where team_id = 2; delete from intake.teams where team_id = 2',
+    )
+  })
+
   it('has its patient and times in the wide view as in the cells', async () => {
     await query(
       warehouse.url,

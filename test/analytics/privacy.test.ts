@@ -89,6 +89,14 @@ beforeAll(async () => {
            case when n <= 30 then 'not lacked' end], null) as tags
        from generate_series(1, 41) n`,
   )
+  // Of a form in two packets: each channel has twenty-two patients, eleven of each packet; statuses have ten of the first.
+  await query(
+    url,
+    `create table intake_safe_harbor.message_outcomes as
+       select 1::smallint as team_id, lpad(n::text, 32, '0') as patient, md5('f') as form_id, md5(packet) as packet_id,
+         case when n <= 11 then 'email' else 'sms' end as channel, case when n <= few then 'sent' else 'failed' end as status
+       from generate_series(1, 22) n, (values ('a', 10), ('b', 11)) own (packet, few)`,
+  )
   await query(
     url,
     `create table intake_analytics.mine as select ${code(64)} as patient, ${code(63)} as packet_id, 'a@b-c.de' as choice, 'is 123-45-6789' as value_text,
@@ -142,6 +150,10 @@ it('a value of ten patients counts, and so do ten patients without one', () => {
     is_submitted: 2,
   })
   expect(broken('intake_safe_harbor', 'responses')).toEqual({ is_submitted: 2 + 2, visit: 8 })
+})
+
+it('outcomes of messages count within their packet, not only within their form', () => {
+  expect(under('intake_safe_harbor', 'message_outcomes')).toEqual({ channel: 0, status: 1 })
 })
 
 it('of descriptions the smallest group is named, and the people in small ones counted; tags count that few have or lack', () => {

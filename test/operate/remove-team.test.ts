@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import { migrate } from '../../src/analytics/migrate.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
+import { deleteRows } from '../../src/operate/delete-team-rows.ts'
 import { removeTeam } from '../../src/operate/remove-team.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { query } from '../e2e/support/scene.ts'
@@ -92,4 +93,24 @@ it('one that waits for a lock ends as soon as it is stopped; begun again, it set
   expect(await remove(signal)).toMatchObject({ events: 2 })
   const marks = 'select events::int, data, finished_at is not null as done from intake_ops.removed_teams'
   expect(await query(url, marks)).toEqual([{ events: 3, data: 'kept', done: true }])
+})
+
+it('every row of a table of many megabytes counts, wherever the rows of other teams are', async () => {
+  await using database = await createTestDatabase()
+  const { url } = database
+  // One row on each page: more pages than are deleted at once, and the last ones are another team's.
+  await query(
+    url,
+    `insert into intake.teams (name) values ('north'), ('south');
+     alter table intake.forms set (fillfactor = 10);
+     insert into intake.forms (team_id, id, name, text, _version, _origin)
+       select case when n <= 520 then 1 else 2 end, n, 'Form', repeat('x', 900), now(), 'test' from generate_series(1, 1100) n`,
+  )
+  await using session = await openSession({ url, purpose: 'test' })
+  const { signal } = new AbortController()
+  const deleted = await deleteRows(session.db, 1, (work) => work(), signal)
+  expect(deleted.rows).toBeGreaterThanOrEqual(520)
+  expect(deleted.tables).toContain('intake.forms')
+  const left = 'select team_id, count(*)::int as forms from intake.forms group by 1'
+  expect(await query(url, left)).toEqual([{ team_id: 2, forms: 580 }])
 })

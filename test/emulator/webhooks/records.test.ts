@@ -120,6 +120,24 @@ describe('the test of a configuration', () => {
     expect((await caller.rows('/v2/webhooks/events'))[0]).toMatchObject({ event_id: event.id, attempts: 1 })
   })
 
+  it.each([
+    ['patient', 'patients'],
+    ['form', 'forms'],
+    ['packet', 'packets'],
+    ['document', 'documents'],
+    ['response', 'responses'],
+    ['packet_response', 'packetResponses'],
+  ] as const)('sends the oldest record of the source %s', async (source, table) => {
+    await start({ packets: 3 })
+    const { id } = await subscribe({ sources: [source] })
+    await test(id)
+    const [{ event }] = receiver.deliveries as [Loose]
+    expect([event.source, event.data.id]).toEqual([
+      source,
+      emulator.control.world()[table].slice(0, 1)[0]!.id,
+    ])
+  })
+
   it('reports a failure without a retry, and works for a disabled configuration', async () => {
     await start()
     receiver.answer = answering(418)

@@ -6,12 +6,14 @@ import { microsOf } from '../../../src/core/time.ts'
 import {
   fetchEach,
   fetchForRun,
+  fetchWhole,
   meaningOf,
   noFailedFetches,
 } from '../../../src/extract/conflicts/fetch-by-id.ts'
 import type { FailedFetches } from '../../../src/extract/source.ts'
 import { streamNamed } from '../../../src/streams/catalogue.ts'
 import { json, type Received } from '../../api/support/service.ts'
+import { recordEnvelope } from '../../support/envelopes.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig
@@ -167,6 +169,34 @@ test('ids to be fetched later are stored with their reason, and removed once fet
   rig.service.interfere = () => false
   await fetchAll(['a'], failedFetches)
   expect(failedFetches.later.size).toBe(0)
+})
+
+test('a record of the list that is not given by its id becomes a dead letter with its own entry, also where others are repeated', async () => {
+  rig.service.records.patients = [person('good')]
+  rig.service.interfere = ({ url }, response) => {
+    if (!url.endsWith('/bad')) return false
+    json(response, {}, 422)
+    return true
+  }
+  const made = { teamId: rig.teamId, stream: 'patients', observedAt: ago(10) } as const
+  const entries = ['good', 'good', 'gone', 'gone', 'bad'].map((id, at) =>
+    recordEnvelope({ id, city: `${id} ${at}` }, { ...made, origin: `run:1 page:${at}` }),
+  )
+  const found = await fetchWhole(await rig.source('patients'), entries)
+  expect([...found.keys()]).toEqual(['good', 'gone', 'bad'])
+  expect(found.get('good')).toMatchObject({
+    kind: 'record',
+    envelope: { content: { payload: person('good') } },
+  })
+  expect(found.get('gone')).toMatchObject({
+    deadLetter: {
+      ...{ recordId: 'gone', origin: 'run:1 page:3', reason: 'is in the list, but not found by its id' },
+      body: '{"city":"gone 3","id":"gone"}',
+    },
+  })
+  expect(found.get('bad')).toMatchObject({
+    deadLetter: { recordId: 'bad', body: '{"city":"bad 4","id":"bad"}' },
+  })
 })
 
 test('an answer that stops one fetch ends the concurrent ones, and nothing is left behind', async () => {

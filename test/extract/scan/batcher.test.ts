@@ -228,6 +228,33 @@ describe('an unchanged record', () => {
     expect(source.tally).toEqual({ ...emptyTally(), changed: 2, unchanged: 2, deadLetters: 1 })
   })
 
+  test('whose entry is known is not read; another is, and is compared as any record is', async () => {
+    const stored = ['same', 'changed', 'meanwhile'].map((id) => ({ id: name(id), first_name: 'A' }))
+    await rig.hold('patients', stored, ago(60))
+    const { batcher, batches, source } = await open('skip-unchanged')
+    const records = [
+      person('same'),
+      person('changed', { first_name: 'B' }),
+      person('meanwhile'),
+      person('new'),
+    ]
+    const entries = records.map((record) => ({ id: record.id, hash: record.content!.hash, record }))
+    // It was stored otherwise when its entry was looked up, and is not when its record is.
+    entries[2]!.hash = '0'.repeat(32)
+    const read: string[] = []
+    await batcher.addKnown(entries, ({ id, record }) => {
+      read.push(id)
+      return { kind: 'record', envelope: record }
+    })
+    await batcher.finish()
+    expect(read).toEqual(['changed', 'meanwhile', 'new'].map(name))
+    expect(batches.toSorted((a, b) => a.mode.localeCompare(b.mode))).toEqual([
+      { mode: 'merge', ids: [name('changed')], deadLetters: [] },
+      { mode: 'straight', ids: [name('new')], deadLetters: [] },
+    ])
+    expect(source.tally).toEqual({ ...emptyTally(), changed: 2, unchanged: 2 })
+  })
+
   test('is merged, and not counted as unchanged, otherwise', async () => {
     await rig.hold('patients', [{ id: name(0), first_name: 'A' }], ago(60))
     const { batcher, batches, source } = await open('merge')

@@ -1,7 +1,10 @@
 /** Exports and responses are compared with each other, by the command itself. */
+import { randomUUID } from 'node:crypto'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Response } from '../../../src/emulator/world/records.ts'
+import { all } from '../../analytics/grouped.ts'
 import { openScene, type Scene } from '../../e2e/support/scene.ts'
 import { configOf } from '../../e2e/support/teams.ts'
 import type { Ended, Variables } from '../../support/cli.ts'
@@ -23,6 +26,15 @@ let scene: Scene
 
 beforeAll(async () => {
   scene = await openScene({ patients: 30, responses: 90, forms: 7 })
+  // What one person signed, a second one did too, whose name comes first in the alphabet.
+  const { responses } = scene.emulator.control.world()
+  for (const { id, e_signatures } of all<Response>(responses)) {
+    const both = e_signatures.flatMap((signed) => [
+      { ...signed, signer_name: 'Zoe' },
+      { ...signed, id: randomUUID(), signer_name: 'Abe' },
+    ])
+    if (both.length > 0) responses.update(id, (old) => ({ ...old, e_signatures: both }))
+  }
   const loaded = await scene.backfill()
   expect(loaded.code, loaded.output).toBe(0)
 })
@@ -51,6 +63,8 @@ it('a service with equal content in both channels agrees, answer by answer', asy
     'select count(*)::int as columns from intake.export_columns where question_id is null',
   )
   expect(columns_not_compared).toBe(unmatched!.columns)
+  const signed = await scene.query(`select from intake.export_cells where value = 'Zoe; Abe'`)
+  expect(signed.length).toBeGreaterThan(0)
 })
 
 it('it also agrees for exports of the older form', async () => {
