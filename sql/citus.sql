@@ -30,7 +30,7 @@ declare
     'documents', 'document_input_fields'];
   others constant regclass[] := array(
     select oid from pg_class
-    where relnamespace = 'intake'::regnamespace and relkind = 'r' and relname <> all (placed) order by relname);
+    where relnamespace = 'intake'::regnamespace and relkind in ('r', 'p') and relname <> all (placed) order by relname);
   other regclass;
 begin
   foreach other in array others loop

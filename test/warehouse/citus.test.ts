@@ -9,6 +9,8 @@ import { resolve } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { partition } from '../support/partition.ts'
+import { openTestSession } from '../support/sessions.ts'
 
 const script = readFileSync(resolve(import.meta.dirname, '../../sql/citus.sql'), 'utf8')
 
@@ -144,6 +146,23 @@ describe('sql/citus.sql', () => {
   }
 
   beforeEach(async () => void (await client.query(RULES)))
+
+  test('places every table of intake also where sql/partitions.sql has divided them', async () => {
+    await using divided = await createTestDatabase()
+    const session = await openTestSession(divided.url)
+    try {
+      await partition(session, 3)
+      await session.query(RULES)
+      await session.query(script)
+      const { rows } = await session.query(`
+        select oid::regclass::text as name from pg_class
+        where relnamespace = 'intake'::regnamespace and relkind in ('r', 'p')
+          and oid not in (select relation from citus_rules.placed)`)
+      expect(rows).toEqual([])
+    } finally {
+      await session.end()
+    }
+  })
 
   test('follows the rules of Citus for the tables as they are, and places every table of intake', async () => {
     const placed = await place(script)
