@@ -124,8 +124,22 @@ export function openTeam(
 /** Equal in processes that read the team from the same address, with the same credentials and settings. */
 export function fingerprintOf(team: TeamSource): string {
   const { name, baseUrl, apiKey, apiSecret, apiVersion, paths, bodyKeys, timezone } = team
-  const settings = [name, baseUrl, apiKey, apiSecret, apiVersion, paths, bodyKeys, timezone]
-  return createHash('sha256').update(JSON.stringify(settings)).digest('hex').slice(0, 16)
+  return hashOf([name, baseUrl, apiKey, apiSecret, apiVersion, paths, bodyKeys, timezone])
+}
+
+/** Where a team's records are: the address, and the key that identifies the team there (specification, section 5). */
+export type TeamPlace = Pick<TeamSource, 'name' | 'baseUrl' | 'apiKey'>
+
+/** Equal in processes for which the name means the same team of the same service, also when its secret changes. */
+export function placeHashOf({ name, baseUrl, apiKey }: TeamPlace): string {
+  return hashOf([name, baseUrl.replace(/\/+$/, ''), apiKey])
+}
+
+/** The sources that slices may name for a process with this team to execute them. */
+export const sourcesOf = (team: TeamSource): readonly string[] => [fingerprintOf(team), placeHashOf(team)]
+
+function hashOf(parts: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16)
 }
 
 export interface NumberedTeam extends TeamSource {

@@ -29,6 +29,7 @@ import {
   lockTeams,
   type NumberedTeam,
   numberTeams,
+  placeHashOf,
 } from './backfill-options.ts'
 import type { WindowOptions } from './reading/window.ts'
 import { runStream } from './run-stream.ts'
@@ -89,10 +90,11 @@ async function plan(
   const teams = await lockTeams(options, control, await numberTeams(options, control))
   // By streams first: no team waits for all streams of another.
   const parts = streams.flatMap(({ name: stream }) =>
-    teams.map((team) => {
-      const { teamId } = team
-      return isDetached ? { teamId, stream } : { teamId, stream, source: fingerprintOf(team) }
-    }),
+    teams.map((team) => ({
+      ...{ teamId: team.teamId, stream },
+      // Workers of a detached run may have other settings, and a new secret, but no other team of this name.
+      source: isDetached ? placeHashOf(team) : fingerprintOf(team),
+    })),
   )
   const requested = {
     streams: streams.map(({ name }) => name),

@@ -20,7 +20,7 @@ import { ALL_STREAMS } from '../streams/catalogue.ts'
 import { openBoundedQueries } from '../warehouse/bounded-queries.ts'
 import type { Session } from '../warehouse/connect.ts'
 import { warehouseError } from '../warehouse/sqlstate.ts'
-import { fingerprintOf, type TeamSource } from './backfill-options.ts'
+import { sourcesOf, type TeamSource } from './backfill-options.ts'
 import { BACKFILLS } from './planned-backfill.ts'
 import { closeRun, type ExecuteOptions, executeSlice, type Turn, type Works, withinLimit } from './slices.ts'
 
@@ -73,7 +73,7 @@ export function openWorker(options: WorkOptions): Worker {
   const works = { ...BACKFILLS, ...options.works }
   const claiming = {
     ...{ kinds: Object.keys(works), streams: ALL_STREAMS.map(({ name }) => name), runId },
-    ...{ teams: options.teams.map(({ name }) => name), sources: options.teams.map(fingerprintOf) },
+    ...{ teams: options.teams.map(({ name }) => name), sources: options.teams.flatMap(sourcesOf) },
   }
   let isClosing = false
   let canceled: Error | null = null

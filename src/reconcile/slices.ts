@@ -6,6 +6,7 @@
  * reserves no stream; a repair and a replay do, and write only while their worker has the slice.
  */
 import { type Kysely, sql } from 'kysely'
+import { placeHashOf, type TeamPlace } from '../extract/backfill-options.ts'
 import type { Part, Settling, Work, Works } from '../extract/slices.ts'
 import { countWorkers } from '../load/claims.ts'
 import { matchQuestions } from '../load/exports/file-problems.ts'
@@ -43,11 +44,14 @@ export async function planVerify({
   deep,
   ...asked
 }: Pick<VerifyOptions, 'url' | 'streams' | 'repair' | 'deep'> & {
-  readonly teams: readonly { readonly name: string }[]
+  readonly teams: readonly TeamPlace[]
 }): Promise<Planned> {
   return await plan(url, async (control) => {
-    const teams: { readonly teamId: number; readonly name: string }[] = []
-    for (const { name } of asked.teams) teams.push({ name, teamId: await teamIdOf(control.db, name) })
+    const teams: PlannedTeam[] = []
+    for (const team of asked.teams) {
+      const { name } = team
+      teams.push({ name, teamId: await teamIdOf(control.db, name), source: placeHashOf(team) })
+    }
     const spec: VerifySpec = {
       repair: repair === null ? null : { allow_mass_delete: repair.allowMassDelete },
       deep,
@@ -69,9 +73,16 @@ export async function planReplay(
   })
 }
 
+interface PlannedTeam {
+  readonly teamId: number
+  readonly name: string
+  /** Where workers read it; none for a replay, which reads the warehouse only. */
+  readonly source?: string
+}
+
 interface Asked {
   readonly planning: Planning
-  readonly teams: readonly { readonly teamId: number; readonly name: string }[]
+  readonly teams: readonly PlannedTeam[]
   readonly streams: readonly Stream[]
   readonly spec: object
   readonly options: object
@@ -84,7 +95,9 @@ async function plan(url: string, ask: (control: Session) => Promise<Asked>): Pro
     const { planning, teams, streams, spec, options } = await ask(control)
     if (planning.reserves) await lockStreams(control, streams, teams)
     // By streams first: no team waits for all streams of another.
-    const parts = streams.flatMap(({ name: stream }) => teams.map(({ teamId }) => ({ teamId, stream })))
+    const parts = streams.flatMap(({ name: stream }) =>
+      teams.map(({ teamId, source }) => ({ teamId, stream, ...(source === undefined ? {} : { source }) })),
+    )
     const requested = {
       streams: streams.map(({ name }) => name),
       teams: teams.map(({ name }) => name),

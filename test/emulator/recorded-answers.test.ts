@@ -1,7 +1,7 @@
 /**
- * What the emulator answers, in every shape and to every request, as it is in test/emulator/recorded: who rehearses with it
- * today finds the same service tomorrow. After a change that is meant, `npx vitest run -u test/emulator/recorded-answers.test.ts`
- * records it again; read the difference before you commit it.
+ * Compares the emulator's answers with test/emulator/recorded, so that whoever rehearses with it finds the same service
+ * tomorrow: a digest of each in every shape, and a session word for word. After an intended change,
+ * `npx vitest run -u test/emulator/recorded-answers.test.ts` updates the recordings; read the difference before you commit it.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'

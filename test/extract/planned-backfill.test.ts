@@ -3,6 +3,7 @@
 import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
+import { placeHashOf, sourcesOf, type TeamSource } from '../../src/extract/backfill-options.ts'
 import {
   BACKFILLS,
   planBackfill,
@@ -11,6 +12,7 @@ import {
   type TeamSummary,
 } from '../../src/extract/planned-backfill.ts'
 import { EVERYTHING } from '../../src/extract/reading/window.ts'
+import { claimSlices } from '../../src/load/claims.ts'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import type { RunStatus } from '../../src/load/runs.ts'
 import { insertRun, NOTHING } from '../../src/load/slice.ts'
@@ -20,6 +22,7 @@ import { patients } from '../../src/streams/patients.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { rowsOf } from '../load/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { sourceNamed } from './support/source-named.ts'
 
 const team = (waiting: number, ...statuses: readonly (RunStatus | number)[]): TeamSummary => ({
   ...{ name: 'one', waiting },
@@ -82,18 +85,8 @@ describe('the stored reports of a run', () => {
       `insert into intake_ops.removed_teams (team_id, name, data) values ($1, 'gone', 'kept')`,
       [gone],
     )
-    const source = (name: string) => {
-      return {
-        name,
-        baseUrl: 'http://127.0.0.1:1',
-        apiKey: 'k',
-        apiSecret: 's',
-        apiVersion: '',
-        concurrency: 1,
-      }
-    }
     const planned = await planBackfill({
-      ...{ url: database.url, teams: ['one', 'gone', 'two'].map(source), streams: [patients, forms] },
+      ...{ url: database.url, teams: ['one', 'gone', 'two'].map(sourceNamed), streams: [patients, forms] },
       ...{ allowMassDelete: true, window: EVERYTHING, dry: false, migrated: true, isScheduled: true },
       ...{ clock: systemClock, random: Math.random, logger: pino({ level: 'silent' }) },
       ...{ signal: new AbortController().signal, onProgress: () => {} },
@@ -108,7 +101,12 @@ describe('the stored reports of a run', () => {
     ])
     const spec = { version: 1, kind: 'stream', window: EVERYTHING, allow_mass_delete: true }
     const slices = ['patients', 'forms'].flatMap((stream) =>
-      teams.map((name) => ({ name, stream, reserves: true, spec })),
+      teams.map((name) => ({
+        name,
+        stream,
+        reserves: true,
+        spec: { ...spec, source: placeHashOf(sourceNamed(name)) },
+      })),
     )
     expect(
       await rowsOf(
@@ -117,6 +115,39 @@ describe('the stored reports of a run', () => {
          order by slice_id`,
       ),
     ).toEqual(slices)
+  })
+
+  test('of a detached run are left alone by a worker for which the name means another team, and not for a new secret', async () => {
+    const team = sourceNamed('one')
+    await planBackfill({
+      ...{
+        url: database.url,
+        teams: [team],
+        streams: [patients],
+        allowMassDelete: false,
+        window: EVERYTHING,
+      },
+      ...{
+        dry: false,
+        migrated: true,
+        clock: systemClock,
+        random: Math.random,
+        logger: pino({ level: 'silent' }),
+      },
+      ...{ signal: new AbortController().signal, onProgress: () => {} },
+    })
+    const claim = (...known: readonly TeamSource[]) =>
+      claimSlices(session.db, {
+        ...{ owner: 'a worker', teams: ['one', 'two'], streams: ['patients'], most: 8 },
+        sources: known.flatMap(sourcesOf),
+      })
+    const another = { ...team, apiKey: 'of another team' }
+    const swapped = { ...team, name: 'two' }
+    expect(await claim(another, swapped)).toEqual([])
+    expect(await claim({ ...team, baseUrl: 'http://127.0.0.1:2' })).toEqual([])
+    expect(
+      await claim({ ...team, baseUrl: `${team.baseUrl}/`, apiSecret: 'new', apiVersion: 'v3' }),
+    ).toHaveLength(1)
   })
 
   const USUAL: readonly Part[] = [

@@ -11,6 +11,7 @@ import { teamIdOf } from '../../src/load/teams.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { rowsOf } from '../load/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { sourceNamed } from './support/source-named.ts'
 
 let database: TestDatabase
 let session: Session
@@ -85,15 +86,7 @@ function openWork({ deaf = 0 } = {}) {
 
 const source = (name: string) => {
   const wire = { send: nobody, open: nobody, close: async () => {} }
-  return {
-    name,
-    baseUrl: 'http://127.0.0.1:1',
-    apiKey: 'k',
-    apiSecret: 's',
-    apiVersion: '',
-    concurrency: 1,
-    wire,
-  }
+  return { ...sourceNamed(name), wire }
 }
 const nobody = () => Promise.reject(new Error('not asked'))
 

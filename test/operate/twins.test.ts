@@ -3,6 +3,7 @@
  * An action for one of them leaves every row of the other, in every table and view, unchanged.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { awayFromTheHour } from '../support/hour.ts'
 import { rowsOfTeam, type TeamRows, tablesOfNoTeam } from '../support/team-rows.ts'
 import { openTwins, type Twins, troubleTwins } from '../support/twins.ts'
 import { asRecorded } from './as-recorded.ts'
@@ -12,6 +13,8 @@ import { readsApart } from './reads-apart.ts'
 let twins: Twins
 
 beforeAll(async () => {
+  // The recordings count by hour and day.
+  await awayFromTheHour()
   twins = await openTwins()
   await troubleTwins(twins)
 })

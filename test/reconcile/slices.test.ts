@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { type Emulator, startEmulator } from '../../src/emulator/server.ts'
+import { placeHashOf } from '../../src/extract/backfill-options.ts'
 import { openWorker, type Worker, type WorkOptions } from '../../src/extract/work.ts'
 import { readRunsNow } from '../../src/operate/alerts/runs-now.ts'
 import { WORKS } from '../../src/reconcile/slices.ts'
@@ -216,6 +217,9 @@ describe('verify --detach', () => {
     emulator.control.setFaults('slow=1:60000')
     startWorker()
     const run = await plan('verify', '--streams', 'patients,forms')
+    const named = `select distinct spec ->> 'source' as source from intake_ops.slices where run_id = $1 and team_id is not null`
+    const sources = (await rows<{ source: string }>(named, [run])).map(({ source }) => source)
+    expect(sources.toSorted()).toEqual(teams.map(placeHashOf).toSorted())
     await expect.poll(() => claimed(run)).toHaveLength(4)
     // Others end the sessions of a worker by its digits.
     const sessions = `select application_name as name from pg_stat_activity

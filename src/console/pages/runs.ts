@@ -63,9 +63,9 @@ export function whyOf(now: RunStream, before: RunStream | null): string {
       : `the service returned no record; ${plural(before.fetched, 'record')} in the run before`
   }
   if (now.changed === 0 && now.deleted === 0) {
-    return now.unchanged > 0
-      ? `nothing to write: all ${plural(now.unchanged, 'record')} were stored with the same content`
-      : 'nothing was newer than what is stored'
+    if (now.unchanged === 0) return 'nothing was newer than what is stored'
+    const whole = now.unchanged === 1 ? 'the one record was' : `all ${plural(now.unchanged, 'record')} were`
+    return `nothing to write: ${whole} stored with the same content`
   }
   if (before !== null && before.fetched > 0 && now.fetched < before.fetched / 2)
     return `less than half of the ${plural(before.fetched, 'record')} of the run before`

@@ -18,19 +18,12 @@ import { makeForm } from '../../../src/emulator/world/seeded/make-form.ts'
 import type { Imported, Sizes } from '../../../src/emulator/world/seeded/seed.ts'
 import type { Row, Table } from '../../../src/emulator/world/table.ts'
 import { World } from '../../../src/emulator/world/world.ts'
+import { stillAt } from '../still-clock.ts'
 
 const NOBODY: Imported = { patients: [], forms: [], surveys: [] }
 const SIZES: Sizes = { patients: 400, forms: 13, packets: 9, documents: 9, responses: 400 }
 
-/** Time stands still, except when the service's is advanced. */
-const still: Clock = {
-  now: () => 1_772_323_200_000_000,
-  sleep: (milliseconds, signal) =>
-    new Promise((resolve) => {
-      if (milliseconds === 0 || signal?.aborted === true) setImmediate(resolve)
-      else signal?.addEventListener('abort', () => resolve(), { once: true })
-    }),
-}
+const still = stillAt(1_772_323_200_000_000)
 
 function open(sizes: Partial<Sizes> = {}, imported = NOBODY) {
   const service = new ServiceClock(still, 1)

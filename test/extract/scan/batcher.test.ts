@@ -228,7 +228,7 @@ describe('an unchanged record', () => {
     expect(source.tally).toEqual({ ...emptyTally(), changed: 2, unchanged: 2, deadLetters: 1 })
   })
 
-  test('whose entry is known is not read; another is, and is compared as any record is', async () => {
+  test('is not read where its entry is known; else it is read, and compared like any other record', async () => {
     const stored = ['same', 'changed', 'meanwhile'].map((id) => ({ id: name(id), first_name: 'A' }))
     await rig.hold('patients', stored, ago(60))
     const { batcher, batches, source } = await open('skip-unchanged')
@@ -239,7 +239,7 @@ describe('an unchanged record', () => {
       person('new'),
     ]
     const entries = records.map((record) => ({ id: record.id, hash: record.content!.hash, record }))
-    // It was stored otherwise when its entry was looked up, and is not when its record is.
+    // Another content was stored when its entry was looked up, and the same is when the record is compared.
     entries[2]!.hash = '0'.repeat(32)
     const read: string[] = []
     await batcher.addKnown(entries, ({ id, record }) => {
