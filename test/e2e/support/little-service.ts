@@ -7,7 +7,6 @@
 import type http from 'node:http'
 import { STREAMS } from '../../../src/streams/catalogue.ts'
 import { json, type Received, startService } from '../../api/support/service.ts'
-import type { Variables } from '../../support/cli.ts'
 
 export interface LittleRecord {
   readonly id: string
@@ -40,7 +39,8 @@ export interface LittleService extends AsyncDisposable {
   readonly unlisted: Set<string>
   /** Sees each request first; returns true when it has answered or will answer. */
   interfere: (request: Received, response: http.ServerResponse) => boolean
-  readonly env: Variables
+  /** Variables with which commands read it. */
+  readonly env: Readonly<Record<'INTAKE_BASE_URL' | 'INTAKE_API_KEY' | 'INTAKE_API_SECRET', string>>
   /** Ten by default. */
   pageSize: number
   /** Lead of its clock over the local one, in milliseconds; 0 by default. */

@@ -159,7 +159,8 @@ test('a row belongs to the latest submitted response of its client to the form, 
 async function verifiedByWorker() {
   const planned = await run('verify', '--deep', '--detach', '--json', '--streams', NAMES)
   const { run_id } = JSON.parse(planned.stdout)
-  const access = { apiKey: 'k', apiSecret: 's', apiVersion: 'v2.1', concurrency: 2 }
+  const { INTAKE_API_KEY: apiKey, INTAKE_API_SECRET: apiSecret } = service.env
+  const access = { apiKey, apiSecret, apiVersion: 'v2.1', concurrency: 2 }
   const worker = openWorker({
     ...{ url: warehouse.url, clock: systemClock, random: Math.random, logger: pino({ enabled: false }) },
     ...{ works: WORKS, onRunEnded: async () => {}, concurrency: 1 },
