@@ -346,8 +346,11 @@ describe('of deliveries', () => {
     await service.query(`delete from intake_raw.list_entries where hash = '\\x99'`)
     const left = 3
     expect(await count()).toEqual({ rows: left, records: left })
+    // The backfills of this test remove nothing of their own, in whatever year it runs.
+    const env = { ...service.env, INTAKE_RUN_DAYS: 'off' }
     for (const words of [[], ['--full']]) {
-      expect((await service.backfill('--streams', 'webhook_deliveries', ...words)).code).toBe(0)
+      const ended = await runCommand(['backfill', '--streams', 'webhook_deliveries', ...words], env)
+      expect(ended.code, ended.output).toBe(0)
       expect(await count()).toEqual({ rows: left, records: left })
     }
     const verified = await runCommand(['verify', '--streams', 'webhook_deliveries', '--json'], service.env)
