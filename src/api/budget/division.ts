@@ -31,6 +31,8 @@ export interface Holder {
   readonly sends: Permits
   /** True if its limit is configured. */
   readonly isFixed: boolean
+  /** That limit; older versions do not report it. */
+  readonly limit?: ModelState
 }
 
 /** Rejections that one of the processes has to explain, on the store's clock. */
@@ -45,7 +47,7 @@ export interface SharedEpisode {
 export interface Division {
   /** Rises when the limit or the division changes in a way that every holder has to take over. */
   readonly revision: number
-  /** The limit in force; null while none is known. */
+  /** The limit in force, of configured ones the strictest; null while none is known. */
   readonly model: ModelState | null
   /** True if that limit is configured. */
   readonly isFixed: boolean
@@ -65,6 +67,13 @@ export function emptyDivision(): Division {
     ...{ revision: 0, model: null, isFixed: false, learned: null, pool: [], debt: 0, holders: {} },
     ...{ pausedUntil: 0, episode: null, explainedUntil: 0 },
   }
+}
+
+/** The lowest of the limits that holders have configured; of equal rates, that of the shortest window. */
+export function strictestOf({ holders }: Division): ModelState | null {
+  const limits = Object.values(holders).flatMap(({ limit }) => limit ?? [])
+  const rate = ({ count, window }: ModelState) => count / window
+  return limits.toSorted((a, b) => rate(a) - rate(b) || a.window - b.window)[0] ?? null
 }
 
 /** How long a request counts, for those who did not send it. */

@@ -13,6 +13,7 @@ import {
   type Holder,
   inOrder,
   LEASE,
+  strictestOf,
   swept,
   withFreed,
   withModel,
@@ -20,6 +21,7 @@ import {
 } from './division.ts'
 import { type Demand, explain, requestsAround, requestsIn, type Step } from './explain.ts'
 import type { Limit } from './limit.ts'
+import type { ModelState } from './limit-model.ts'
 import { SECOND } from './margin.ts'
 import { type Permits, Share } from './sends.ts'
 
@@ -30,6 +32,10 @@ export interface PartOptions {
   readonly demand: () => Demand
 }
 
+function isSameLimit(one: ModelState | null, other: ModelState | null): boolean {
+  return one?.count === other?.count && one?.window === other?.window
+}
+
 /** A request waited for the limit so recently that more permits would be used. */
 const LATELY = 1.2 * SECOND
 
@@ -38,6 +44,8 @@ export class Part {
   readonly #limit: Limit
   readonly #clock: Clock
   readonly #demand: () => Demand
+  /** Null: learned from answers. Another process may have a lower one, which is in force then. */
+  readonly #configured: ModelState | null
   /** The store's clock less ours, and how exactly that is known. */
   #offset = 0
   #offsetWithin = Number.POSITIVE_INFINITY
@@ -61,6 +69,7 @@ export class Part {
     this.#limit = limit
     this.#clock = clock
     this.#demand = demand
+    this.#configured = limit.isConfigured ? limit.known : null
     this.#before = new Share(clock.now())
     limit.share = this.#before
   }
@@ -119,10 +128,10 @@ export class Part {
     const me = { ...this.#report(step.division, now), until: storeNow + LEASE, since, permits }
     step.division = { ...step.division, holders: { ...step.division.holders, [this.#name]: me } }
     const { model, isFixed, holders, learned } = step.division
-    if (limit.isConfigured) {
-      const mine = limit.known!
-      const isMine = isFixed && model?.count === mine.count && model.window === mine.window
-      if (!isMine) step.division = withModel(step.division, mine, true, storeNow)
+    const strictest = strictestOf(step.division)
+    if (strictest !== null) {
+      if (!isFixed || !isSameLimit(model, strictest))
+        step.division = withModel(step.division, strictest, true, storeNow)
     } else if (isFixed && !Object.values(holders).some((holder) => holder.isFixed)) {
       step.division = withModel(step.division, learned ?? model!, false, storeNow)
     }
@@ -139,15 +148,17 @@ export class Part {
       urgent,
       sends: this.#toStore(sentAt === null ? usual : requestsAround(limit, sentAt, now)),
       isFixed: limit.isConfigured,
+      ...(this.#configured === null ? {} : { limit: this.#configured }),
     }
   }
 
-  /** Takes over what another process learned, and the share that the division knows. */
+  /** Takes over what another process learned, or has configured lower, and the share that the division knows. */
   #agree({ division, isMine }: Step, now: number): void {
     const limit = this.#limit
     const { revision, model, isFixed, holders } = division
-    const isChanged = revision !== this.revision && !isMine && !limit.isConfigured
-    if (isChanged && model !== null) limit.adopt(model, now)
+    const isChanged = revision !== this.revision && !isMine
+    const isKnown = limit.isConfigured && isSameLimit(model, limit.known)
+    if (isChanged && !isKnown && model !== null) limit.adopt(model, now)
     const { permits } = holders[this.#name]!
     if (limit.share!.count !== permits) limit.share!.reset(permits)
     limit.mayRaise = !isFixed && inOrder(holders)[0] === this.#name

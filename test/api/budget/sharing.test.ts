@@ -79,6 +79,34 @@ test('a configured limit is kept by all together, however they come, go and are 
   )
 })
 
+test('of the limits that processes have configured, the strictest is kept by all, until its process ends', async () => {
+  const scene = open({ take: () => null, permitted: () => Infinity })
+  const limits = [
+    { requests: 50, seconds: 1 },
+    { requests: 600, seconds: 60 },
+    { requests: 40, seconds: 1 },
+  ]
+  const [, strictest] = limits.map((rateLimit) => scene.start({ rateLimit, jitter: 0 }))
+  // One learns, and keeps it too.
+  scene.start({ jitter: 0 })
+  await scene.run(10)
+  const from = scene.clock.now()
+  await scene.run(20)
+  const { accepted } = counted(scene.log(), from, 20)
+  expect(accepted).toBeGreaterThanOrEqual(190)
+  expect(accepted).toBeLessThanOrEqual(205)
+  for (const { sent } of scene.processes) expect(counted(sent, from, 20).accepted).toBeGreaterThan(20)
+  expect(scene.division()).toMatchObject({ isFixed: true, model: { count: 600, window: 60 * SECOND } })
+  await scene.stop([strictest!])
+  await scene.run(5)
+  const then = scene.clock.now()
+  await scene.run(10)
+  const more = counted(scene.log(), then, 10).accepted
+  expect(more).toBeGreaterThanOrEqual(0.95 * 400)
+  expect(more).toBeLessThanOrEqual(405)
+  for (const process of scene.processes) process.kill()
+})
+
 describe('four processes', () => {
   test.each([
     [4, 90],
