@@ -34,16 +34,23 @@ const GRACE_MS = 100
 
 export function openBoundedQueries(url: string, connections = CONNECTIONS): BoundedQueries {
   const pool = openPool({ url, purpose: 'bounded query', connections, idleMs: IDLE_MS })
+  const inUse = new Set<pg.PoolClient>()
   let closing: Promise<unknown> | undefined
   const close = async () => {
     // A server that hangs is not waited for.
     const limit = new Promise<void>((resolve) => {
       setTimeout(resolve, CLOSE_MS).unref()
     })
-    closing ??= Promise.race([pool.end(), limit])
+    closing ??= Promise.race([pool.end(), limit]).then(() => {
+      for (const client of inUse) discard(inUse, client)
+    })
     await closing
   }
-  return { run: (options, work) => run(pool, options, work), close, [Symbol.asyncDispose]: close }
+  return {
+    run: (options, work) => run({ pool, inUse }, options, work),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
 }
 
 /** One query on a connection of its own, for callers that query rarely or for long. */
@@ -59,8 +66,14 @@ export async function boundedQuery<Result>(
   }
 }
 
+interface Connections {
+  readonly pool: pg.Pool
+  /** Those of queries under way. */
+  readonly inUse: Set<pg.PoolClient>
+}
+
 async function run<Result>(
-  pool: pg.Pool,
+  { pool, inUse }: Connections,
   { purpose, milliseconds }: BoundedQueryOptions,
   work: (db: Kysely<Warehouse>) => Promise<Result>,
 ): Promise<Result> {
@@ -72,14 +85,15 @@ async function run<Result>(
   let client: pg.PoolClient | undefined
   try {
     client = await Promise.race([connecting, late])
+    inUse.add(client)
     const db = databaseOf(client)
     const named = sql`select set_config('statement_timeout', ${`${milliseconds + GRACE_MS}`}, false),
       set_config('application_name', ${`intake-sync ${purpose}`}, false)`.execute(db)
     const result = await Promise.race([named.then(() => work(db)), late])
-    client.release()
+    if (inUse.delete(client)) client.release()
     return result
   } catch (error) {
-    if (client !== undefined) discard(client)
+    if (client !== undefined) discard(inUse, client)
     // A connection that comes too late serves others.
     else connecting.then((free) => free.release()).catch(() => {})
     throw warehouseError(error)
@@ -89,7 +103,8 @@ async function run<Result>(
 }
 
 /** Ends a statement that is still running, and any transaction or lock; a server that hangs is not waited for. */
-function discard(client: pg.PoolClient): void {
+function discard(inUse: Set<pg.PoolClient>, client: pg.PoolClient): void {
+  if (!inUse.delete(client)) return
   const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
   client.release(true)
   connection.stream.destroy()

@@ -38,20 +38,25 @@ export function statementsIn(text: string): readonly string[] {
     .filter((each) => each !== '')
 }
 
+/** `NNNN_name` of each migration of this version, in their order. Reads none of the files. */
+export async function migrationNames(): Promise<readonly string[]> {
+  const names = await readdir(fileURLToPath(new URL('migrations/', SQL_FOLDER)))
+  return names
+    .filter((name) => /^\d{4}_\w+\.sql$/.test(name))
+    .map((name) => name.replace(/\.sql$/, ''))
+    .sort()
+}
+
 /**
  * Each `sql/migrations/NNNN_name.sql`, run inside the migrator's transaction. Migrations have no `down`. One that runs in
  * batches was executed before its turn (analytics/migrate.ts) and is only recorded.
  */
 export const migrationFiles: MigrationProvider = {
   async getMigrations() {
-    const folder = new URL('migrations/', SQL_FOLDER)
-    const names = (await readdir(fileURLToPath(folder)))
-      .filter((name) => /^\d{4}_\w+\.sql$/.test(name))
-      .sort()
     const migrations: Record<string, Migration> = {}
-    for (const name of names) {
-      const text = await sqlFile(`migrations/${name}`)
-      migrations[name.replace(/\.sql$/, '')] = {
+    for (const name of await migrationNames()) {
+      const text = await sqlFile(`migrations/${name}.sql`)
+      migrations[name] = {
         async up(db) {
           if (!runsInBatches(text)) await sql.raw(text).execute(db)
         },

@@ -2,7 +2,7 @@
 import { type Kysely, sql } from 'kysely'
 import { expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { reasonsNotReady } from '../../src/operate/serve/admin.ts'
+import { openReadiness } from '../../src/operate/serve/admin.ts'
 import { boundedQuery, openBoundedQueries } from '../../src/warehouse/bounded-queries.ts'
 import type { Warehouse } from '../../src/warehouse/tables.ts'
 import { openOwnServer } from '../ingest/support/own-server.ts'
@@ -145,20 +145,36 @@ it('a single query closes its connection', async () => {
     .toBe(0)
 })
 
+it('closing waits a second for queries under way, and then ends their connections', async () => {
+  await using database = await createTestDatabase()
+  const bounded = openBoundedQueries(database.url, 1)
+  let isBegun = false
+  const late = bounded.run({ ...PROBE, milliseconds: 20_000 }, async (db) => {
+    isBegun = true
+    // Postgres ends it when it notices that nobody listens, or at its limit.
+    await sql`set client_connection_check_interval = '100ms'`.execute(db)
+    await sleepFor(60)(db)
+  })
+  const ended = late.catch((error: { readonly code: string }) => error.code)
+  await expect.poll(() => isBegun).toBe(true)
+  await bounded.close()
+  expect(await ended).toBe('warehouse_unreachable')
+})
+
 it('readiness fails in its time while Postgres hangs, is away or restarts, and recovers', async () => {
   await using server = await openOwnServer()
   await using bounded = openBoundedQueries(server.url)
+  const readiness = openReadiness(bounded, {}, systemClock)
   const probe = async () => {
     using time = startOwnTime()
-    const reasons = await reasonsNotReady(bounded, {})
+    const reasons = await readiness()
     expect(time.milliseconds).toBeLessThan(2_000)
     return reasons
   }
   expect(await probe()).toEqual([])
   const resume = server.hang()
-  for (const reasons of await Promise.all(Array.from({ length: 20 }, probe))) {
-    expect(reasons).toEqual([expect.stringMatching(/^database: /)])
-  }
+  const probes = async () => (await Promise.all(Array.from({ length: 20 }, probe))).flat()
+  await expect.poll(probes).toEqual(Array(20).fill(expect.stringMatching(/^database: /)))
   resume()
   await expect.poll(probe).toEqual([])
   await server.stop()

@@ -12,7 +12,7 @@ import type { Clock } from '../../core/clock.ts'
 import { IntakeError, UsageError } from '../../core/errors.ts'
 import { parseInstant } from '../../core/time.ts'
 import type { BoundedQueries } from '../../warehouse/bounded-queries.ts'
-import { migrationFiles } from '../../warehouse/migrations.ts'
+import { migrationNames } from '../../warehouse/migrations.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 import { readAsOf, streamNamed, type Waited, type Wanted, waitFor } from '../health/wait.ts'
@@ -151,32 +151,76 @@ export type Part = (typeof PARTS)[number]
 /** Returns why a part does not work; null if it does. */
 export type Trouble = () => string | null
 
+/** An answer waits this long for the warehouse, … */
 const LIMIT_MS = 1_500
+/** … which counts as away when it has not answered for this long: on a busy machine a query may take seconds. */
+const SILENT_MS = 8_000
+/** A worker whose round failed tries again after a second: what it reports only once is no reason. */
+const LOOK_AGAIN_MS = 100
+
+/** Null: the warehouse answers and has the schema. */
+type WarehouseReason = string | null
 
 /**
- * The reasons why a part is not ready; none if it is. A part that is off in this process is not ready, but a process that
- * receives no webhooks is asked whether it could store them. A reason contains no data of a record. Resolves within two
- * seconds, whatever the warehouse does.
+ * Returns the reasons why a part is not ready; none if it is. A part that is off in this process is not ready, but a
+ * process that receives no webhooks is asked whether it could store them. A reason contains no data of a record.
+ *
+ * Invariant: resolves within two seconds, whatever the warehouse does. One query is under way at a time, and is not given up
+ * with the answer that waited for it: otherwise a busy machine would begin it again and again. Until it ends, its last
+ * result counts, for `SILENT_MS`.
  */
-export async function reasonsNotReady(
+export function openReadiness(
   bounded: BoundedQueries,
   parts: Readonly<Partial<Record<Part, Trouble>>>,
-  part: Part = 'ingest',
-): Promise<readonly string[]> {
-  const trouble = parts[part]
-  const why = trouble === undefined ? (part === 'ingest' ? null : 'off in this process') : trouble()
-  const own = why === null ? [] : [`${part}: ${why}`]
-  try {
-    await bounded.run({ purpose: 'readiness', milliseconds: LIMIT_MS }, requireSchema)
-    return own
-  } catch (error) {
-    const { code, message } = warehouseError(error)
-    return [`${code === 'schema' ? 'schema' : 'database'}: ${message}`, ...own]
+  clock: Clock,
+): (part?: Part) => Promise<readonly string[]> {
+  let names: readonly string[] | null = null
+  let checking: Promise<WarehouseReason> | null = null
+  let last: { readonly at: number; readonly reason: WarehouseReason } | null = null
+
+  async function check(): Promise<WarehouseReason> {
+    let reason: WarehouseReason = null
+    try {
+      names ??= await migrationNames()
+      const known = names
+      const limits = { purpose: 'readiness', milliseconds: SILENT_MS }
+      await bounded.run(limits, (db) => requireSchema(db, known))
+    } catch (error) {
+      const { code, message } = warehouseError(error)
+      reason = `${code === 'schema' ? 'schema' : 'database'}: ${message}`
+    }
+    last = { at: clock.now(), reason }
+    checking = null
+    return reason
+  }
+
+  async function ofWarehouse(): Promise<WarehouseReason> {
+    const done = new AbortController()
+    const late = clock.sleep(LIMIT_MS, done.signal).then(
+      () => (last !== null && clock.now() - last.at < SILENT_MS * 1000 ? last.reason : SILENT),
+      () => null,
+    )
+    checking ??= check()
+    return await Promise.race([checking, late]).finally(() => done.abort())
+  }
+
+  async function ofPart(part: Part): Promise<string | null> {
+    const trouble = parts[part]
+    if (trouble === undefined) return part === 'ingest' ? null : 'off in this process'
+    const until = clock.now() + LIMIT_MS * 1000
+    while (part === 'work' && trouble() !== null && clock.now() < until) await clock.sleep(LOOK_AGAIN_MS)
+    return trouble()
+  }
+
+  return async (part = 'ingest') => {
+    const [warehouse, own] = await Promise.all([ofWarehouse(), ofPart(part)])
+    return [warehouse, own === null ? null : `${part}: ${own}`].filter((reason) => reason !== null)
   }
 }
 
-async function requireSchema(db: Kysely<Warehouse>): Promise<void> {
-  const known = Object.keys(await migrationFiles.getMigrations())
+const SILENT = 'database: the warehouse did not answer in time'
+
+async function requireSchema(db: Kysely<Warehouse>, known: readonly string[]): Promise<void> {
   const { rows } = await sql<{ name: string }>`select name from intake_ops.migrations`.execute(db)
   const applied = new Set(rows.map(({ name }) => name))
   const behind = known.filter((name) => !applied.has(name)).length

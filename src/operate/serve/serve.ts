@@ -19,7 +19,7 @@ import { openSession } from '../../warehouse/connect.ts'
 import { type AlertWatch, openAlerts } from '../alerts/round.ts'
 import { openGauges } from '../health/gauges.ts'
 import { type Metrics, openMetrics } from '../health/registry.ts'
-import { openAdmin, type Part, reasonsNotReady, type Trouble, waitOver } from './admin.ts'
+import { openAdmin, openReadiness, type Part, type Trouble, waitOver } from './admin.ts'
 import {
   type IngestTeamSource,
   openDraining,
@@ -93,7 +93,7 @@ async function openParts(
   const inFlight = () => receiving?.inFlight ?? { events: 0, bytes: 0 }
   const bounded = use(openBoundedQueries(url))
   const gauges = openGauges({ url, bounded, clock, registry: metrics.registry, inboxDays, inFlight })
-  const reasons = (part: Part) => reasonsNotReady(bounded, parts, part)
+  const reasons = openReadiness(bounded, parts, clock)
   const { registry } = metrics
   // A connection of its own: those of the probes must stay free.
   const wait = waitOver(use(openBoundedQueries(url, 1)), clock)
