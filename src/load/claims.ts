@@ -13,7 +13,7 @@ import type { Warehouse } from '../warehouse/tables.ts'
 import { assertOwned, CHANNEL, lostSlice, SPEC_VERSION, type TakenSlice, untakenSlice } from './slice.ts'
 
 /** Slices of a team that are claimed at once, by all workers together. */
-const CLAIMED_PER_TEAM = 4
+export const CLAIMED_PER_TEAM = 4
 /** The session of a worker waits less for a lock than the worker may be silent, … */
 const LOCK_TIMEOUT_MS = 3_000
 /** … and is ended when the worker stops in the middle of a claim, for which the others wait. */

@@ -7,6 +7,7 @@ import { validate as isCron } from 'node-cron'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { readConfig } from '../../src/config/config.ts'
+import { SLICES_AT_ONCE } from '../../src/extract/work.ts'
 import { expectCommand, expectVariables, wordsAfterCli } from './known.ts'
 
 const deploy = resolve(import.meta.dirname, '../../docs/deploy')
@@ -351,5 +352,19 @@ describe('kubernetes-scale', () => {
     expect(asked.length).toBeGreaterThan(0)
     expect(made.map(([, , name]) => name).toSorted()).toEqual(asked.toSorted())
     for (const [, series] of made) expect(rules).toMatch(new RegExp(`metricsQuery: '.*\\b${series}\\{`))
+  })
+
+  test('has as many workers as streams that workers read, or could claim now, for eight of each', () => {
+    // A pending stream whose team has four that are being read calls for no worker: test/operate/health/metrics.test.ts.
+    const rules = read('kubernetes-scale.yaml')
+    const query = /as: slices_for_workers[\s\S]*?metricsQuery: '(.*)'/.exec(rules)![1]!
+    expect(query.match(/intake_\w+/g)).toEqual(['intake_slices_claimable', 'intake_slices_claimed'])
+    const scaler = added.find(
+      ({ kind, metadata }) => kind === 'HorizontalPodAutoscaler' && metadata.name === 'intake-sync-worker',
+    )
+    expect(scaler.spec.metrics[0].external.target).toEqual({
+      type: 'AverageValue',
+      averageValue: String(SLICES_AT_ONCE),
+    })
   })
 })

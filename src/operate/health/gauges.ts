@@ -8,6 +8,7 @@ import { type Kysely, sql } from 'kysely'
 import { Gauge, type Registry } from 'prom-client'
 import { type WaitingQuestion, waitingQuestions } from '../../analytics/classify.ts'
 import type { Clock } from '../../core/clock.ts'
+import { CLAIMED_PER_TEAM } from '../../load/claims.ts'
 import { isRemoved } from '../../load/teams.ts'
 import { type BoundedQueries, boundedQuery } from '../../warehouse/bounded-queries.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
@@ -185,12 +186,16 @@ interface SliceCounts {
   readonly team: string
   readonly pending: number
   readonly claimed: number
+  /** Pending ones that another worker could claim now. */
+  readonly claimable: number
 }
 
 async function countSlices(db: Kysely<Warehouse>): Promise<readonly SliceCounts[]> {
   const { rows } = await sql<SliceCounts>`
     select team.name as team, count(slice) filter (where state = 'pending')::int as pending,
-      count(slice) filter (where state = 'claimed')::int as claimed
+      count(slice) filter (where state = 'claimed')::int as claimed,
+      least(count(slice) filter (where state = 'pending'),
+        greatest(${CLAIMED_PER_TEAM} - count(slice) filter (where state = 'claimed'), 0))::int as claimable
     from intake.teams team
     left join intake_ops.slices slice on slice.team_id = team.team_id and slice.state in ('pending', 'claimed')
     where not ${isRemoved(sql.ref('team.team_id'))} group by team.name`.execute(db)
@@ -200,11 +205,17 @@ async function countSlices(db: Kysely<Warehouse>): Promise<readonly SliceCounts[
 function slicesGauges(gauge: MakeGauge): (teams: readonly SliceCounts[]) => void {
   const pending = gauge('slices_pending', 'Streams of planned runs that no worker reads yet.', ['team'])
   const claimed = gauge('slices_claimed', 'Streams of planned runs that a worker reads now.', ['team'])
+  const claimable = gauge(
+    'slices_claimable',
+    'Streams of planned runs that another worker could claim now: without those that wait for the limit of their team.',
+    ['team'],
+  )
   return (teams) => {
-    for (const each of [pending, claimed]) each.reset()
+    for (const each of [pending, claimed, claimable]) each.reset()
     for (const { team, ...counts } of teams) {
       pending.set({ team }, counts.pending)
       claimed.set({ team }, counts.claimed)
+      claimable.set({ team }, counts.claimable)
     }
   }
 }

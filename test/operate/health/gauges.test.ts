@@ -22,7 +22,7 @@ function openScene(url = 'postgres://nobody@127.0.0.1:1/none') {
         return { team, stream: 'forms', dead_letters: 3, ...runs }
       })
       const raised = teams.map((team) => ({ team, cause: 'drift', count: 1 }))
-      const slices = teams.map((team) => ({ team, pending: 4, claimed: 5 }))
+      const slices = teams.map((team) => ({ team, pending: 4, claimed: 5, claimable: 6 }))
       return [inbox, trouble, raised, [{ team: 'south' }], slices]
     },
   } as unknown as BoundedQueries
@@ -79,6 +79,7 @@ test('each team has its figures, and none once it was removed', async () => {
     `intake_alerts_raised{team="${team}",cause="drift"} 1`,
     `intake_slices_pending{team="${team}"} 4`,
     `intake_slices_claimed{team="${team}"} 5`,
+    `intake_slices_claimable{team="${team}"} 6`,
   ]
   const all = (await shown())('').filter((line) => line.includes('{team='))
   expect(all.toSorted()).toEqual([...linesOf('north'), ...linesOf('south')].toSorted())

@@ -120,7 +120,18 @@ async function everything(): Promise<readonly Metric[]> {
        ('documents', 'claimed'), ('responses', 'claimed'), ('messages', 'done'), ('messages', 'canceled'), ('', 'pending')
      ) as slice (stream, state)`,
   )
-  await query(warehouse.url, "insert into intake.teams (name) values ('south')")
+  // East has as many as workers may read of a team at once, west none yet.
+  await query(
+    warehouse.url,
+    `with run as (insert into intake_ops.runs (kind) values ('backfill') returning run_id), teams as (
+       insert into intake.teams (name) values ('south'), ('east'), ('west') returning team_id, name)
+     insert into intake_ops.slices (run_id, team_id, stream, spec, state, owner)
+     select run_id, team_id, stream, '{"version": 1}', state, case state when 'claimed' then 'host:1:00000000' end
+     from run, teams, unnest(array['patients', 'forms', 'packets', 'documents', 'responses', 'messages', 'exports'])
+         with ordinality as planned (stream, place),
+       lateral (select case when name = 'east' and place <= 4 then 'claimed' else 'pending' end as state) as own
+     where name <> 'south'`,
+  )
   const { registry, ingest, drain, alertsPosted } = openMetrics()
   for (const isDelivered of [false, true, true]) alertsPosted(isDelivered)
   ingest.stored('north', false)
@@ -171,6 +182,16 @@ it('reports the counts of the process and the state of the warehouse', async () 
   expect(valueAt('intake_questions_waiting', team)).toBe(2)
   expect(valueAt('intake_slices_pending', team)).toBe(3)
   expect(valueAt('intake_slices_claimed', team)).toBe(2)
+  // Workers read at most four of a team at once.
+  expect(valueAt('intake_slices_claimable', team)).toBe(2)
+  for (const [other, ...counts] of [
+    ['east', 3, 4, 0],
+    ['west', 7, 0, 4],
+    ['south', 0, 0, 0],
+  ] as const)
+    expect(
+      ['pending', 'claimed', 'claimable'].map((what) => valueAt(`intake_slices_${what}`, { team: other })),
+    ).toEqual(counts)
   expect(valueAt('intake_slices_pending', { team: 'south' })).toBe(0)
   expect(valueAt('intake_slices_claimed', { team: 'south' })).toBe(0)
   expect(valueAt('intake_last_run_ok', { ...team, stream: 'patients' })).toBe(1)
