@@ -353,6 +353,41 @@ describe('instruments', () => {
     expect((await run('remove', 'x')).code).toBe(0)
   })
 
+  it('have limits: points from -1000 to 1000, bands from any number, 200 items, texts of 500 characters', () => {
+    const least = {
+      ...{ ...minimal(), instrument: `x${'9'.repeat(39)}`, title: ` ${'t'.repeat(500)} `, zero_item: 1 },
+      points: { No: -1000, Yes: 1000, Perhaps: 0.5 },
+      bands: [{ from: -2000.5, band: 'low' }],
+      items: Array.from({ length: 200 }, () => ({ codes: ['1-8'], points: { No: 0 } })),
+    }
+    expect(parseInstrument(JSON.stringify(least))).toEqual({
+      ...{ ...least, title: 't'.repeat(500), bands: [{ from: -2000.5, sex: 'any', band: 'low' }] },
+      items: least.items.map((item) => ({ ...item, wordings: [] })),
+    })
+    for (const [more, at] of [
+      [{ points: { Yes: 1000.5 } }, 'points.Yes'],
+      [{ points: { Yes: -1001 } }, 'points.Yes'],
+      [{ points: { Yes: '1' } }, 'points.Yes'],
+      [{ items: [{ points: { Yes: 1001 } }] }, 'items.0.points.Yes'],
+      [{ items: [] }, 'items'],
+      [{ items: Array.from({ length: 201 }, () => ({})) }, 'items'],
+      [{ items: [{ codes: [' '] }] }, 'items.0.codes.0'],
+      [{ items: [{ wordings: ['t'.repeat(501)] }] }, 'items.0.wordings.0'],
+      [{ title: 't'.repeat(501) }, 'title'],
+      [{ source: ' ' }, 'source'],
+      [{ instrument: `x${'9'.repeat(40)}` }, 'instrument'],
+      [{ instrument: '9x' }, 'instrument'],
+      [{ least_answered: 0 }, 'least_answered'],
+      [{ least_answered: 0.5 }, 'least_answered'],
+      [{ zero_item: 0 }, 'zero_item'],
+      [{ bands: [{ from: 0, band: 'b', sex: 'other' }] }, 'bands.0.sex'],
+      [{ bands: [{ band: 'b' }] }, 'bands.0.from'],
+    ] as const)
+      expect(() => parseInstrument(JSON.stringify({ ...minimal(), ...more }))).toThrow(
+        `the definition is wrong at ${at}: `,
+      )
+  })
+
   it('of the program cannot be removed', async () => {
     expect(await run('remove', 'gad-7')).toMatchObject({
       code: 2,

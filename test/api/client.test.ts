@@ -547,6 +547,25 @@ describe('nothing leaves the configured origin', () => {
   })
 
   test.each([
+    ['/v2/patients/', true],
+    ['//other.example/v2/patients/?page=1', true],
+    ['/v2/patients', false],
+    ['https://other.example/v2/patients', false],
+    ['/v2/patients//', false],
+    ['/v2/people/', false],
+    ['http://[', false],
+    [undefined, false],
+  ])('a redirect to %j is one of a slash: %j', async (location, isSlash) => {
+    await using service = await startService((_, response) =>
+      response.writeHead(301, location === undefined ? {} : { location }).end(),
+    )
+    await using heard = clientOf(service.url)
+    const error = (await errorOf(heard.client.get('/v2/patients'))) as ApiError
+    expect(error.message.includes('slash')).toBe(isSlash)
+    expect(error.hint?.includes('`paths`')).toBe(isSlash)
+  })
+
+  test.each([
     '//evil.example/x',
     'http://evil.example/',
     '/a\\b',

@@ -49,6 +49,16 @@ describe('a configuration', () => {
     expect(pathsWith({ forms: '/v3/forms' }, moved).forms).toBe('/v3/forms')
   })
 
+  test('with a wrong name is shown all names, those of resources that were added too', () => {
+    const error = errorOf(() =>
+      pathsWith({ x: '/v2/x' }, [{ name: 'appointments', path: '/v2/appointments' }]),
+    )
+    expect(error).toMatchObject({
+      message: 'paths.x is not a path of the service',
+      hint: `Use one of: ${[...Object.keys(DEFAULT_PATHS), 'appointments'].join(', ')}.`,
+    })
+  })
+
   test.each(['appointments', 'toString', '__proto__', ''])(
     'cannot name the path %j, which does not exist',
     (name) => {

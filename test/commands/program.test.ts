@@ -59,6 +59,28 @@ it('without a command its document names each of them, once', async () => {
   expect(names).not.toContain('help')
 })
 
+it('help fits the terminal that it is written to: of an error that of stderr, else that of stdout', async () => {
+  const widths = async (words: readonly string[], stdout: object, stderr: object) => {
+    let text = ''
+    const write = (more: string | Uint8Array) => (text += String(more))
+    await runProgram(words, {
+      ...{ ...surroundings, version: '1.2.3', stdout: { write, ...stdout }, stderr: { write, ...stderr } },
+    })
+    const lines = text.split('\n').filter((line) => / {4,}\S/.test(line))
+    expect(lines.length).toBeGreaterThan(5)
+    return Math.max(...lines.map((line) => line.length))
+  }
+  const [narrow, wide] = [60, 160].map((columns) => ({ isTTY: true, columns }))
+  for (const [words, isError] of [
+    [['webhooks'], true],
+    [['webhooks', '--help'], false],
+  ] as const) {
+    const [fits, exceeds] = [await widths(words, wide!, narrow!), await widths(words, narrow!, wide!)]
+    expect(isError ? fits : exceeds).toBeLessThanOrEqual(60)
+    expect(isError ? exceeds : fits).toBeGreaterThan(70)
+  }
+})
+
 it('the document of an error has its hint under both names, and where it is explained', async () => {
   const { code, stdout } = await run('wait', 'patient', '--json')
   const { error } = JSON.parse(stdout)

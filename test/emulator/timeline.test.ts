@@ -62,10 +62,21 @@ it('runs no cancelled task, and nothing after it is closed', async () => {
   const takeBack = timeline.after(60_000, run('taken back'))
   timeline.after(60_000, run('closed'))
   takeBack()
+  takeBack()
   await vi.advanceTimersByTimeAsync(500)
   timeline.close()
   await vi.advanceTimersByTimeAsync(10_000)
   expect(ran).toEqual([])
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+it('takes back whichever task it is: the first, the last or one between, and of several at one time only that one', async () => {
+  const named = ['a', 'b', 'c', 'd', 'e'].map((name, at) =>
+    timeline.after(60_000 + (at % 4) * 60_000, run(name)),
+  )
+  for (const at of [0, 2, 3]) named[at]!()
+  await vi.advanceTimersByTimeAsync(5000)
+  expect(ran).toEqual(['e', 'b'])
   expect(vi.getTimerCount()).toBe(0)
 })
 

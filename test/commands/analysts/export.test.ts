@@ -307,6 +307,11 @@ describe('a query', () => {
     ['select 1 as a, 2 as a', 'two columns have the name "a"'],
     ["select 'Ada'::int as a", 'the query failed on a value (SQLSTATE 22P02)'],
     ["select 'Ada'::int as a", 'code: query_value'],
+    ['select 1 as a, 2 as a', 'code: query_invalid'],
+    ['select', 'code: query_invalid'],
+    ['select passwd from pg_shadow', 'hint: the reader has no right to it: see --as'],
+    ['select x from nowhere', 'hint: try it in intake-sync psql'],
+    ['select x from nowhere', 'code: query_invalid'],
   ])('%s is refused without a value in the message, and changes nothing', async (text, message) => {
     const { code, stderr } = await exported(['--sql', sqlFile(text)])
     expect(code).toBeGreaterThan(0)

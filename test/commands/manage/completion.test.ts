@@ -93,6 +93,33 @@ it('zsh and fish offer the values of an option, files for one with any value, an
     for (const place of places) expect(script).toContain(place)
 })
 
+it('zsh offers for the word at the cursor what bash offers, by the words before it', async () => {
+  const [bash, zsh] = [await scriptOf('bash'), await scriptOf('zsh')]
+  // bash can run the script, with the functions of zsh that it calls.
+  const inZsh = (...words: readonly string[]) => {
+    const typed = ['', 'intake-sync', ...words].map((word) => `'${word}'`).join(' ')
+    const input = `compdef() { :; }; _files() { echo files; }
+_describe() { (( \${#found[@]} )) && printf '%s\\n' "\${found[@]%%:*}"; }
+${zsh.replaceAll('return }', 'return; }')}
+words=(${typed}); CURRENT=$((\${#words[@]} - 1)); _intake_sync`
+    const { status, stdout, stderr } = spawnSync('bash', ['--norc'], { input, encoding: 'utf8' })
+    expect([status, stderr]).toEqual([0, ''])
+    return stdout.split('\n').filter((line) => line !== '' && !/^-\w$/.test(line))
+  }
+  const lines = [[''], ['webhooks', ''], ['webhooks', 'create', ''], ['webhooks', '--json', 'list', '']]
+  for (const words of [...lines, ['verify', '--streams', ''], ['verify', '--deep', '--streams', '']]) {
+    const known = offered(bash, ...words)
+    const more = words.includes('--streams') ? [] : offered(bash, ...words.slice(0, -1), '-')
+    expect(new Set(inZsh(...words))).toEqual(
+      new Set([...known, ...more].filter((word) => !/^-\w$/.test(word))),
+    )
+  }
+  expect(inZsh('backfill', '--since', '')).toEqual(['files'])
+  // A word that is still being typed is no place yet.
+  expect(inZsh('webhooks')).toEqual(inZsh(''))
+  expect(inZsh('webhooks', 'create')).toEqual(inZsh('webhooks', ''))
+})
+
 for (const shell of ['zsh', 'fish']) {
   it(`${shell} can read its script`, async ({ skip }) => {
     const script = await scriptOf(shell)

@@ -57,6 +57,10 @@ it('one shows its run, when it was settled, and its content only on request, ind
   const lines = (...more: string[]) => `${[...facts, ...more].join('\n')}\n`
   expect(deadLetterText(context, settled, false)).toBe(lines('content      7 bytes; --show-values prints it'))
   expect(deadLetterText(context, settled, true)).toBe(lines('content      7 bytes:', '{\n  "a": 1\n}'))
+  const steering = { ...settled, body: Buffer.from('{"a":"\u009b2J","b\u202e":[1]}') }
+  expect(deadLetterText(context, steering, true)).toBe(
+    lines('content      23 bytes:', '{\n  "a": "\\x9b2J",\n  "b\\u{202e}": [\n    1\n  ]\n}'),
+  )
   const broken = { ...settled, body: Buffer.from('{"a\u001b') }
   expect(deadLetterText(context, broken, true)).toBe(lines('content      4 bytes:', '{"a\\x1b'))
   expect(deadLetterText(context, { ...settled, body: null }, true)).toBe(

@@ -138,6 +138,32 @@ describe('events', () => {
     expect(existsSync(dataDir)).toBe(false)
   })
 
+  it('on a narrow terminal, lose the webhook before the error is cut; configurations lose sources, then events', async () => {
+    service.deliveries = [{ ...delivery(3), error: 'connection timeout after 30 s' }]
+    const lines = async (words: string, columns: number) =>
+      (await runCommand(['webhooks', words], bare, { columns })).stdout.trimEnd().split('\n')
+    const [head, row, note] = await lines('events', 80)
+    expect(head?.split(/ {2,}/)).toEqual([
+      ...['created', 'status', 'code', 'attempts', 'event', 'source', 'error'],
+    ])
+    expect(row).toMatch(/ {2}connec.*…$/)
+    expect(note).toBe('(not shown here, but with --json: webhook)')
+    const [wide] = await lines('events', 140)
+    expect(wide).toMatch(/source +webhook +error$/)
+    service.configs.push({
+      ...{ id: 'c-1', target_url: 'https://clinic.invalid/hooks/of/intake', is_active: true },
+      ...{
+        event_types: ['created', 'updated', 'deleted'],
+        sources: ['form', 'packet', 'patient', 'response'],
+      },
+    })
+    const titles = async (columns: number) => (await lines('list', columns))[0]!.split(/ {2,}/)
+    expect(await titles(140)).toEqual(['id', 'url', 'events', 'sources', 'active', 'secret'])
+    expect(await titles(90)).toEqual(['id', 'url', 'events', 'active', 'secret'])
+    expect(await titles(60)).toEqual(['id', 'url', 'active', 'secret'])
+    expect((await lines('list', 60)).at(-1)).toBe('(not shown here, but with --json: sources, events)')
+  })
+
   it('of one time are in the order of the list, and those without a time are last', async () => {
     const [first, second, third] = [1, 2, 3].map((at) => ({ ...delivery(7), id: `same-${at}` }))
     service.deliveries = [{ id: 'none-1' }, first, { id: 'none-2' }, second, delivery(9), third]
