@@ -141,6 +141,44 @@ it('one that is stopped takes up no further events, and says so; progress ends w
   ])
 })
 
+it('an event is taken up as it once arrived, after those that are pending, and the next when those before are drained', async () => {
+  await scene.store([patientEvent('a', 1), 'no event at all', patientEvent('b', 2)])
+  await scene.drain()
+  await scene.rows(`update intake_raw.inbox set attempts = 3, due_at = '2100-01-01'`)
+  const settled = `select settled_at is not null as settled, attempts from intake_raw.inbox`
+  expect(await scene.rows(settled)).toEqual(Array(3).fill({ settled: true, attempts: 3 }))
+  await scene.store([patientEvent('pending', 3)])
+  const order = await scene.rows<{ id: string }>('select event_id as id from intake_raw.inbox order by seq')
+  // The ingester sets none of these columns.
+  const [fresh] = await scene.rows(
+    `select status, attempts, due_at, settled_at from intake_raw.inbox where status = 'pending'`,
+  )
+  await scene.session.client.query(`
+    create table seen (number serial, id text, row jsonb);
+    create function see() returns trigger language plpgsql as $$
+    begin
+      insert into seen (id, row) values (new.event_id, to_jsonb(new));
+      return null;
+    end $$;
+    create trigger see after update on intake_raw.inbox for each row execute function see()`)
+  const options = {
+    ...{ url: scene.url, since: noonPlus(0), streams: null, versions: new Map(), portion: 1 },
+    ...{ clock: systemClock, logger: silent, signal: new AbortController().signal, onProgress: () => {} },
+  }
+  expect(await replayInbox(options)).toMatchObject({ events: 3, done: 2, dead: 1, waiting: 0 })
+  const seen = await scene.rows<{ what: string }>(
+    `select concat(row ->> 'status', ' ', id) as what from seen order by number`,
+  )
+  const [a, garbage, b, pending] = order.map(({ id }) => id)
+  expect(seen.map(({ what }) => what)).toEqual([
+    `done ${pending}`,
+    ...[`pending ${a}`, `done ${a}`, `pending ${garbage}`, `dead ${garbage}`, `pending ${b}`, `done ${b}`],
+  ])
+  const states = `select distinct row ->> 'status' as status, (row -> 'attempts')::int as attempts, row ->> 'due_at' as due_at,
+    row ->> 'settled_at' as settled_at from seen where row ->> 'status' = 'pending'`
+  expect(await scene.rows(states)).toEqual([fresh])
+})
+
 it('a dead-lettered event is retried; if it fails again, it waits again', async () => {
   await scene.store(['no event at all', patientEvent('a', 2)])
   await scene.drain()

@@ -13,15 +13,15 @@ const model = (count: number, seconds = 1): ModelState => ({
   ...{ unsure: false, raise: 0, waitBeforeRaise: 30 * SECOND },
 })
 
-/** A process whose clock is that of the store. */
-function open(configured?: RateLimit, waiting = 1) {
+/** A process; the clock of the store is `ahead` of its own. */
+function open(configured?: RateLimit, waiting = 1, ahead = 0) {
   const limit = new Limit(4, configured)
   const time = { now: NOW }
   const clock = { now: () => time.now, sleep: async () => {} }
   const part = new Part({ name: 'me', limit, clock, demand: () => ({ waiting, urgent: 0 }) })
   const exchange = (stored: Partial<Division>) => {
     part.begin(false)
-    const { division, notify } = part.change({ ...emptyDivision(), ...stored }, time.now)
+    const { division, notify } = part.change({ ...emptyDivision(), ...stored }, time.now + ahead)
     part.done()
     return { ...division, notify }
   }
@@ -71,4 +71,46 @@ test('permits that pay for a lower limit wake nobody: no other process has more 
   const me = { since: 1, wants: null, urgent: 0, sends: [], isFixed: false, until: NOW + SECOND, permits: 4 }
   const paid = exchange({ model: model(2), revision: 1, debt: 2, holders: { me } })
   expect(paid).toMatchObject({ debt: 0, notify: false, holders: { me: { permits: 2 } } })
+})
+
+test('what a process reports of its requests is the more exact the nearer they are to the rejection, on the clock of all', () => {
+  const ahead = 3_600 * SECOND
+  const { limit, exchange } = open(undefined, 1, ahead)
+  const ages = [80, 40, 6, 0.6, 0.1]
+  for (const age of ages) limit.accepted(limit.sent(NOW - age * SECOND), NOW - age * SECOND)
+  const others = {
+    a: {
+      since: 1,
+      wants: null,
+      urgent: 0,
+      sends: [],
+      isFixed: false,
+      until: Number.MAX_SAFE_INTEGER,
+      permits: 0,
+    },
+  }
+  const reported = (stored: Partial<Division>) =>
+    exchange({ holders: others, ...stored }).holders.me!.sends.map(([at, count]) => [
+      (at - NOW - ahead) / SECOND,
+      count,
+    ])
+  expect(reported({ model: model(9, 8), revision: 1 })).toEqual([])
+  // Of the last window in eight parts, as long as nothing was refused.
+  const usual = reported({ model: model(9, 8), revision: 1 })
+  expect(usual.map(([at, count]) => [Math.round(at! * 2) / 2, count])).toEqual([
+    [-5.5, 1],
+    [-0.5, 2],
+  ])
+  const episode = {
+    owner: 'a',
+    sentAt: NOW + ahead - 0.5 * SECOND,
+    seenAt: NOW + ahead,
+    rejections: 1,
+    retryAfter: null,
+  }
+  const around = reported({ model: model(9, 8), revision: 1, episode })
+  const within = [82, 2.5, 0.5, 0.025, 0.125]
+  expect(around.map(([, count]) => count)).toEqual(ages.map(() => 1))
+  for (const [place, age] of ages.entries())
+    expect(Math.abs(around[place]![0]! + age)).toBeLessThanOrEqual(within[place]!)
 })

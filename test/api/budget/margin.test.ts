@@ -63,6 +63,30 @@ describe('the unused part of a window', () => {
     expect(narrow).toEqual([25_000, 12_500, 6_250, 3_125, 0])
   })
 
+  test('is a twentieth of the window at most, however often it widened and narrowed before', () => {
+    const margin = new Margin()
+    const widest = () => {
+      while (margin.widen(SECOND));
+      return margin.extra
+    }
+    const extras = [widest(), margin.narrow(SECOND) && widest(), margin.narrow(SECOND) && widest()]
+    margin.narrow(SECOND)
+    expect([...extras, widest()]).toEqual([50_000, 45_000, 42_500, 50_000])
+    expect(margin.narrow(SECOND) && margin.extra).toBe(25_000)
+    // Of a shorter window the same widening is a larger share.
+    expect([margin.of(SECOND), margin.of(SECOND / 5)]).toEqual([33_000, 10_000])
+    expect([margin.widen(SECOND / 5), margin.widen(SECOND), margin.extra]).toEqual([false, true, 35_000])
+  })
+
+  test('two requests overtake each other by a millisecond at least, by two deviations, and by a tenth of the window at most', () => {
+    const margin = new Margin()
+    for (let each = 0; each < 40; each++) margin.measure(50_000)
+    expect(margin.jitter(SECOND)).toBe(1_000)
+    for (let each = 0; each < 600; each++) margin.measure(each % 2 === 0 ? 40_000 : 80_000)
+    expect(margin.jitter(SECOND)).toBeCloseTo(40_000, -4)
+    expect(margin.jitter(SECOND / 10)).toBe(10_000)
+  })
+
   test('one long pause of the process is no jitter of the network', () => {
     const margin = new Margin()
     for (let each = 0; each < 20; each++) margin.measure(50_000)

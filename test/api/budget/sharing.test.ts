@@ -350,6 +350,26 @@ describe('the part of one process', () => {
     expect((memory.division as unknown as Division).episode).toMatchObject({ owner: 'me' })
   })
 
+  test('reports what it learned from a rejection as soon as a request was accepted again', async () => {
+    const { sharing, limit, clock, calls, run, memory } = part()
+    const division = () => memory.division as unknown as Division
+    sharing.mayGo()
+    await run(0.5)
+    for (let each = 0; each < 5; each++) limit.accepted(limit.sent(clock.now()), clock.now())
+    limit.rejected(limit.sent(clock.now()), clock.now(), null)
+    sharing.noteChange()
+    await run(2)
+    expect([limit.isBlocked, division().episode?.owner]).toEqual([false, 'me'])
+    const ticket = limit.sent(clock.now())
+    await run(0.1)
+    const before = calls.update
+    limit.accepted(ticket, clock.now())
+    sharing.noteChange()
+    await run(0.06)
+    expect([limit.episode, calls.update, division().episode]).toEqual([null, before + 1, null])
+    expect(division().model).toMatchObject({ count: limit.known!.count })
+  })
+
   test('stays while a request is in flight, however long, and leaves a second after the last', async () => {
     const { sharing, limit, clock, demand, run, holders } = part()
     sharing.mayGo()

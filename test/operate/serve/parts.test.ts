@@ -1,12 +1,13 @@
 /** Housekeeping of serve: every hour it creates the days of the inbox and removes what is old, and survives any failure. */
 import pino from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import type { Instant } from '../../../src/core/time.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { openHousekeeping } from '../../../src/operate/serve/parts.ts'
 import { openScene } from '../../ingest/drain/scene.ts'
 
 function openLog() {
-  const said: { readonly msg: string }[] = []
+  const said: { readonly msg: string; readonly level: number; readonly time: number }[] = []
   return { said, logger: pino({ base: null }, { write: (line: string) => void said.push(JSON.parse(line)) }) }
 }
 
@@ -62,6 +63,26 @@ test('each hour, days of the inbox are created, and what is old is removed', asy
     await expect.poll(left).toEqual([])
   }
   expect(vi.getTimerCount()).toBe(0)
+})
+
+test('days of the inbox that were dropped, and events that were moved to theirs, are in the log, and no day that was only made', async () => {
+  await using scene = await openScene()
+  const { url, rows } = scene
+  const { said, logger } = openLog()
+  const keep = async () => {
+    await using _ = await openHousekeeping({ url, inboxDays: 30, logger })
+    return said.splice(0).map(({ level, time, ...line }) => line)
+  }
+  const settled = `update intake_raw.inbox set status = 'done', settled_at = now() - $1::interval`
+  expect(await keep()).toEqual([])
+  await scene.store(['old'], { receivedAt: '2020-01-01T12:00:00Z' as Instant })
+  await rows(settled, ['29 days 23 hours'])
+  const msg = 'old days of the inbox dropped'
+  expect(await keep()).toEqual([{ msg, created: 1, dropped: 0, moved: 1 }])
+  expect(await keep()).toEqual([])
+  await rows(settled, ['30 days 1 hour'])
+  expect(await keep()).toEqual([{ msg, created: 0, dropped: 1, moved: 0 }])
+  expect(await scene.inbox()).toEqual({})
 })
 
 test('a warehouse that is away is reported, and delays no other part', async () => {

@@ -210,7 +210,17 @@ it('rows of files without any export are removed at once; an export that is not 
     warehouse.url,
     `insert into intake.export_columns (team_id, export_id, position, title) values (1, 'stray column', 8, 'x')`,
   )
+  // Neither a record of another stream nor an export of another team has the id of an export here.
+  await query(
+    warehouse.url,
+    `insert into intake_raw.records (team_id, stream, id, version, observed_at, deleted, hash, origin)
+     values (1, 'forms', 'stray 2', now(), now(), false, '\\x00', 'hand'),
+       (2, 'exports', 'stray 3', now(), now(), false, '\\x00', 'hand'),
+       (1, 'exports', 'stray 4', now(), now(), true, '\\x00', 'hand');
+     insert into intake.exports (team_id, id, _version, _origin) values (2, 'stray 3', now(), 'hand')`,
+  )
   const { ended, found } = await verify('exports', '--repair')
+  await query(warehouse.url, `delete from intake_raw.records where origin = 'hand'`)
   expect(ended.code).toBe(4)
   expect(ended.output).not.toContain('Canary')
   expect(found.extra).toHaveLength(MANY + 3)
@@ -242,11 +252,27 @@ it('a list that keeps changing proves no delete: a repair leaves what it misses,
   expect(changing.ended.code).toBe(4)
   expect(changing.found).toMatchObject({ extra: [kept!.id], repaired: 0 })
   expect(changing.found.note).toContain('its list kept changing while it was read')
+  expect(changing.found.note).not.toContain('another run misses them too')
   expect(await live()).toEqual([{ id: 'p1' }, { id: 'p2' }])
 
   service.interfere = answer
   const repaired = await verify('patients', '--repair')
   expect(repaired.ended.code, repaired.ended.output).toBe(0)
-  expect(repaired.found).toMatchObject({ extra: [kept!.id], repaired: 1 })
+  expect(repaired.found).toMatchObject({ extra: [kept!.id], repaired: 1, note: null })
   expect(await live()).toEqual([{ id: 'p1' }])
+  // Where its state is from: the tombstone of the repair.
+  await query(warehouse.url, `update intake.patients set first_name = 'spoiled' where id = 'p1'`)
+  expect((await verify('patients', '--repair')).found).toMatchObject({ repaired: 1, note: null })
+  const repairs = `select run_id from intake_ops.verifications where repaired > 0 order by run_id desc limit 2`
+  const [second, first] = await query<{ run_id: string }>(warehouse.url, repairs)
+  for (const table of ['intake.patients', "intake_raw.records where stream = 'patients'"]) {
+    const origins = `select _origin as origin from ${table} order by id`.replace(
+      '_origin as origin from intake_raw',
+      'origin from intake_raw',
+    )
+    expect(await query(warehouse.url, origins)).toEqual([
+      { origin: `run:${second!.run_id} repair` },
+      { origin: `run:${first!.run_id} repair` },
+    ])
+  }
 })
