@@ -8,7 +8,7 @@ const USAGE = `npm run capacity -- [--teams N] [--responses N] [--patients N] [-
   --responses N  of all teams, with ten answers each (100000000)
   --patients N   of all teams (10000000)
   --years N      in which they came; gives the changes of a day (5)
-  --limit N      permitted requests per second and team (20)
+  --limit N      permitted requests of a team: per second, or as INTAKE_RATE_LIMIT (20, 20/s, 1000/min, 5000/h)
   --page N       records on a page (100)
   --max-wal GB   max_wal_size of Postgres (64)
 `
@@ -23,8 +23,12 @@ const MEASURED = {
   /** A night in which 1 % of the patients changed: microseconds per changed record. */
   changed: { patients: 163, log: 5_113 },
   events: { stored: 14_200, drained: 6_050, log: 6_192, disk: 3_007 },
-  /** Requests per second of one process for six teams with a limit of 20; share of a limit that a run uses. */
-  requests: { process: 109, share: 0.95 },
+  /**
+   * Share of a limit that a run of one team uses, and one of six teams: 109 of 120 requests per second. Milliseconds of one
+   * core for a request, and for each of its records, without loading them: 732 requests per second with pages of ten
+   * patients, 167 with a hundred.
+   */
+  requests: { share: 0.95, shareOfSix: 0.91, each: 0.852, record: 0.0515 },
 }
 
 /** Assumed; change them here. */
@@ -48,6 +52,7 @@ const PAGE_BYTES = 8_192
 
 const DAY = 86_400
 const HOUR = 3_600
+const SECONDS_OF = { s: 1, min: 60, h: HOUR }
 
 /**
  * Bytes of the write-ahead log of a first load. After each checkpoint the first write to a page logs the whole page, so a
@@ -90,8 +95,23 @@ const duration = (seconds) => {
   return `${Number((seconds / size).toPrecision(2))} ${unit}`
 }
 
+/**
+ * Requests per second of a plain `backfill`, and their bound: the limits of the teams that it reads at once, or its core, which
+ * parses and normalizes their records.
+ */
+function ofOneProcess({ teams, limit, page }) {
+  const { share, shareOfSix, each, record } = MEASURED.requests
+  const together = Math.min(teams, TEAMS_AT_ONCE)
+  const permitted = together * limit * (together > 1 ? shareOfSix : share)
+  const possible = 1_000 / (each + page * record)
+  return possible < permitted
+    ? [possible, `its core, at ${count(page)} records on a page`]
+    : [permitted, `the limit: ${count(together)} team${together === 1 ? '' : 's'} at once`]
+}
+
 function capacity({ teams, responses, patients, years, limit, page, maxWal }) {
   const { events, requests, changed } = MEASURED
+  const [rate, bound] = ofOneProcess({ teams, limit, page })
   const pagesOf = (records) => teams * Math.ceil(records / teams / page)
   const atLimit = (number) => number / (teams * limit * requests.share)
   const perDay = { responses: responses / years / 365, patients: patients / years / 365 }
@@ -125,12 +145,13 @@ function capacity({ teams, responses, patients, years, limit, page, maxWal }) {
     ['requests', count(first)],
     ['sent by the service', bytes(responses * MEASURED.responses.sent + patients * MEASURED.patients.sent)],
     ['time at the service’s limit, all teams at once', duration(atLimit(first))],
-    ['time of the requests of one process', duration(Math.max(first / requests.process, atLimit(first)))],
+    ['requests per second of one process', `${count(rate)}, bounded by ${bound}`],
+    ['time of the requests of one process', duration(first / rate)],
     ['time of loading in one process', duration(loading)],
     ['write-ahead log', bytes(log)],
     ['**A night**'],
     ['requests', count(night)],
-    ['time of the requests of one process', duration(Math.max(night / requests.process, atLimit(night)))],
+    ['time of the requests of one process', duration(night / rate)],
     ['time of comparing and loading in one process', duration(reading)],
     ['write-ahead log', bytes(altered * changed.log + perDay.responses * MEASURED.responses.log)],
     ['**A day of webhooks**'],
@@ -177,8 +198,9 @@ function readOptions(words) {
   if (values.help) return null
   const numbers = Object.fromEntries(
     Object.keys(DEFAULTS).map((name) => {
-      const number = Number(values[name])
-      if (!(number > 0)) throw new Error(`--${name} takes a number above 0`)
+      const [, text, unit] = /^(.*?)(?:\/(s|min|h))?$/.exec(values[name])
+      const number = Number(text) / (name === 'limit' && unit ? SECONDS_OF[unit] : 1)
+      if (!(number > 0) || (unit && name !== 'limit')) throw new Error(`--${name} takes a number above 0`)
       return [name, number]
     }),
   )

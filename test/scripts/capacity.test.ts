@@ -33,6 +33,33 @@ describe('npm run capacity', () => {
       for (const figure of figures) expect(benchmarks).toContain(figure)
     }
     expect(benchmarks).toContain('| six teams, 20 requests/s each | 109/s |')
+    expect(benchmarks).toContain('pages of 10; of 100 patients | 732; 167 |')
+  })
+
+  it.each([
+    // Six teams at once use 91 % of their limits, one team 95 %.
+    ['109, bounded by the limit: 6 teams at once', '20'],
+    ['5.5, bounded by the limit: 6 teams at once', '1/s'],
+    ['5.5, bounded by the limit: 6 teams at once', '60/min'],
+    ['11, bounded by the limit: 6 teams at once', '7200/h'],
+    ['19, bounded by the limit: 1 team at once', '20/s', '--teams', '1'],
+    ['36, bounded by the limit: 2 teams at once', '20/s', '--teams', '2'],
+    // However much is permitted.
+    ['167, bounded by its core, at 100 records on a page', '500', '--teams', '1'],
+    ['167, bounded by its core, at 100 records on a page', '9000'],
+    ['732, bounded by its core, at 10 records on a page', '9000', '--page', '10'],
+  ])('one process sends %s requests per second where %s are permitted', (rate, limit, ...words) => {
+    const options = ['--limit', limit, ...words]
+    expect(valuesOf(...options).get('requests per second of one process')).toBe(rate)
+  })
+
+  it('takes as long for the requests as this rate and their number say', () => {
+    const one = ['--teams', '1', '--responses', '190000', '--patients', '1000', '--page', '100']
+    // 1,910 requests: 19 a second are permitted, and 167 possible.
+    const timeOf = (limit: string) =>
+      /\| time of the requests of one process \| ([^|]+) \|/.exec(run(...one, '--limit', limit).stdout)![1]
+    expect(timeOf('20')).toBe('100 seconds')
+    expect(timeOf('10000')).toBe('11 seconds')
   })
 
   it('counts what follows from its options alone', () => {
@@ -60,6 +87,9 @@ describe('npm run capacity', () => {
   it.each([
     ['--teams', '0'],
     ['--page', 'many'],
+    ['--page', '5/s'],
+    ['--limit', '5/day'],
+    ['--limit', '0/s'],
     ['--rows', '5'],
   ])('refuses %s %s, with exit code 2', (...words) => {
     const { status, stdout, stderr } = run(...words)
