@@ -289,6 +289,26 @@ describe('kubernetes', () => {
   })
 })
 
+test('the table of docs/deploy names every file, and none that is not there', () => {
+  const named = [...read('README.md').matchAll(/\]\((?:#)?([\w.-]+)\)/g)].map(([, name]) => name!)
+  const files = readdirSync(deploy).filter((name) => name !== 'README.md')
+  expect(files.filter((name) => !named.includes(name))).toEqual([])
+  expect(named.filter((name) => name !== 'cron' && !files.includes(name))).toEqual([])
+})
+
+test('the chart, named intake-sync, has what kubernetes-scale.yaml refers to', () => {
+  const chart = ['ingester', 'settings'].map((name) => read(`chart/templates/${name}.yaml`)).join('\n')
+  const names = [...chart.replaceAll('{{ .Release.Name }}', 'intake-sync').matchAll(/^ {2}name: (\S+)$/gm)]
+  const values = parseAllDocuments(read('chart/values.yaml'))[0]!.toJS() as Manifest
+  const scale = parseAllDocuments(read('kubernetes-scale.yaml')).map((each) => each.toJS() as Manifest)
+  const own = scale.map(({ metadata }) => metadata.name)
+  const scaled = scale.flatMap(({ spec }) => spec.scaleTargetRef?.name ?? [])
+  const pod = scale.find(({ kind }) => kind === 'Deployment')!.spec.template.spec
+  const settings = pod.containers[0].envFrom[0].configMapRef.name
+  for (const name of [...scaled, settings]) expect([...own, ...names.map(([, each]) => each)]).toContain(name)
+  expect(pod.volumes[0].secret.secretName).toBe(values.secret)
+})
+
 describe('kubernetes-scale', () => {
   const [base, scale] = ['kubernetes.yaml', 'kubernetes-scale.yaml'].map((name) =>
     parseAllDocuments(read(name)),
