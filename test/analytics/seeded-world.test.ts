@@ -1,7 +1,7 @@
 /**
  * Compares what tables and views show of a generated world with test/analytics/seeded-world.txt, column by column: how many
  * values, how many different ones, and a digest. After an intended change,
- * `npx vitest run -u test/analytics/seeded-world.test.ts` updates the recording; read the difference before you commit it.
+ * `npx vitest run test/analytics/seeded-world.test.ts -u` updates the recording; read the difference before you commit it.
  */
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'

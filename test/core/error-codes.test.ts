@@ -35,7 +35,7 @@ afterAll(async () => {
   await warehouse.drop()
 })
 
-/** A page of Markdown that explains each code. `npx vitest run -u test/core/error-codes.test.ts` writes it. */
+/** A page of Markdown that explains each code. `npx vitest run test/core/error-codes.test.ts -u` writes it. */
 function explained(): string {
   const sections = Object.entries(ERROR_GROUPS).map(([title, group]) => {
     const entries = Object.entries<string>(group).map(([code, text]) => {

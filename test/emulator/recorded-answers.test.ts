@@ -1,7 +1,7 @@
 /**
  * Compares the emulator's answers with test/emulator/recorded, so that whoever rehearses with it finds the same service
  * tomorrow: a digest of each in every shape, and a session word for word. After an intended change,
- * `npx vitest run -u test/emulator/recorded-answers.test.ts` updates the recordings; read the difference before you commit it.
+ * `npx vitest run test/emulator/recorded-answers.test.ts -u` updates the recordings; read the difference before you commit it.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'

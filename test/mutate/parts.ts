@@ -24,6 +24,11 @@ function filesOf(folder: string, names: readonly string[]): readonly string[] {
   return names.map((name) => `src/${folder}/${name}.ts`)
 }
 
+/** A folder of the emulator, with tests of it: those that are slow or start a process are not among them. */
+function emulated(mutate: readonly string[], names: readonly string[]): Group {
+  return { mutate: mutate.map((path) => `src/emulator/${path}`), tests: testsOf('emulator', names) }
+}
+
 /** Files with the tests of the same paths. */
 function mirrored(folder: string, names: readonly string[]): Group {
   return { mutate: filesOf(folder, names), tests: testsOf(folder, names) }
@@ -124,6 +129,50 @@ export const PARTS: readonly Part[] = [
         mutate: filesOf('api', ['http/backoff', 'http/failures', 'paths']),
         tests: testsOf('api', ['http/backoff', 'http/failures', 'http/retry-after', 'paths', 'query']),
       },
+    ],
+  },
+  {
+    name: 'emulator',
+    groups: [
+      emulated(
+        ['world/**/*.ts'],
+        ['clinic', 'find-responses', 'ids', 'rules', 'same-bytes', 'seeded'].map((name) => `world/${name}`),
+      ),
+      emulated(
+        ['shapes/*.ts'],
+        ['notations', 'pages', 'records', 'responses'].map((name) => `shapes/${name}`),
+      ),
+      emulated(
+        ['http/**/*.ts'],
+        [
+          ...[
+            'access',
+            'describe-declared',
+            'error-fields',
+            'lists',
+            'paging',
+            'request-log',
+            'throttle',
+          ].map((name) => `http/${name}`),
+          ...['exports', 'exports-cells', 'exports-rows', 'exports-shapes', 'message-rules', 'messages'].map(
+            (name) => `http/resources/${name}`,
+          ),
+          ...['patients', 'responses', 'show', 'upload-files'].map((name) => `http/resources/${name}`),
+          'recorded-answers',
+        ],
+      ),
+      emulated(
+        ['webhooks/*.ts'],
+        ['channel', 'configs', 'delivery', 'records', 'retries', 'target'].map((name) => `webhooks/${name}`),
+      ),
+      emulated(
+        ['imports/*.ts'],
+        ['questionnaire-items', 'read-imports', 'read-text', 'survey'].map((name) => `imports/${name}`),
+      ),
+      emulated(
+        ['*.ts'],
+        ['control', 'fault-defaults', 'faults', 'http/throttle', 'options', 'running', 'timeline'],
+      ),
     ],
   },
 ]

@@ -1,7 +1,7 @@
 /**
  * Compares two teams with every kind of trouble with test/operate/recorded: each row of one of them in every table and view,
  * the pages of the console, and the output of commands. What no other test looks at cannot change unnoticed. After an intended
- * change, `npx vitest run -u test/operate/twins.test.ts` updates the recordings; read the difference before you commit it.
+ * change, `npx vitest run test/operate/twins.test.ts -u` updates the recordings; read the difference before you commit it.
  *
  * Invariant: what differs from run to run is replaced by a word in capitals or left out; everything else is compared.
  */

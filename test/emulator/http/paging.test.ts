@@ -1,4 +1,4 @@
-/** One page of a list, without a service: its rows, its links, and the parameters that it knows. */
+/** One page of a list, without a service: its rows, its links, its faults, and the parameters that it knows. */
 import { describe, expect, it } from 'vitest'
 import type { Page } from '../../../src/emulator/http/answer.ts'
 import type { Call } from '../../../src/emulator/http/call.ts'
@@ -19,16 +19,21 @@ function listed(size: number): Listing<number> {
   }
 }
 
-function ask(shape: string, query: string, size = 12) {
+function ask(
+  shape: string,
+  query: string,
+  size = 12,
+  faults: ReadonlyMap<string, string | null> = new Map(),
+) {
   const call = {
-    ...{ query: new URLSearchParams(query), shape: shapeNamed(shape, '1'), faults: new Map() },
+    ...{ query: new URLSearchParams(query), shape: shapeNamed(shape, '1'), faults },
     ...{ origin: 'http://here', elsewhere: 'http://there', path: '/v2/x', defaultPageSize: 5 },
   } as unknown as Call
   return listPage(call, 'forms', listed(size), ['filter'], (row) => ({ row }))
 }
 
-function read(shape: string, query: string, size?: number) {
-  const { rows, next, previous, count } = ask(shape, query, size) as unknown as Page
+function read(shape: string, query: string, size?: number, faults?: ReadonlyMap<string, string | null>) {
+  const { rows, next, previous, count } = ask(shape, query, size, faults) as unknown as Page
   const queryOf = (link: string | null) => (link === null ? null : link.replace('http://here/v2/x?', ''))
   return { rows: rows.map(({ row }) => row as number), links: [queryOf(next), queryOf(previous)], count }
 }
@@ -41,6 +46,11 @@ describe('a page', () => {
     ['default', 'page=last&page_size=6', [6, 7, 8, 9, 10, 11], [null, 'page=1&page_size=6']],
     ['default', 'limit=4&offset=8', [8, 9, 10, 11], [null, 'limit=4&offset=4']],
     ['default', 'offset=2', [2, 3, 4, 5, 6], ['offset=7&limit=5', 'offset=0&limit=5']],
+    ['default', 'page_size=0', [0, 1, 2, 3, 4], ['page_size=0&page=2', null]],
+    ['default', 'page_size=1&page=12', [11], [null, 'page_size=1&page=11']],
+    ['default', 'limit=x&offset=-1', [0, 1, 2, 3, 4], ['limit=5&offset=5', null]],
+    ['cursor', '', [0, 1, 2, 3, 4], ['cursor=cD01', null]],
+    ['cursor', 'cursor=cD0xMA', [10, 11], [null, null]],
     ['newest-first', 'page=3', [1, 0], [null, 'page=2']],
     ['newest-first', 'limit=3', [11, 10, 9], ['limit=3&offset=3', null]],
     ['page-size-ignored', 'page_size=2', [0, 1, 2, 3, 4], ['page_size=2&page=2', null]],
@@ -78,16 +88,50 @@ describe('a page', () => {
   })
 })
 
+describe('a page with a fault', () => {
+  it.each<[string, string | null, string, number[], (string | null)[], number]>([
+    ['wrong-count', null, '', [0, 1, 2, 3, 4], ['page=2', null], 19],
+    ['wrong-count', '-3', '', [0, 1, 2, 3, 4], ['page=2', null], 9],
+    ['wrong-count', '-13', '', [0, 1, 2, 3, 4], ['page=2', null], 0],
+    ['drop-rows', null, '', [0, 1, 3, 4], ['page=2', null], 12],
+    ['duplicate-rows', null, '', [0, 1, 2, 3, 4, 0], ['page=2', null], 12],
+    ['repeat-page', null, '', [0, 1, 2, 3, 4], ['page=2', null], 12],
+    ['repeat-page', null, 'page=3', [5, 6, 7, 8, 9], [null, 'page=2'], 12],
+    ['repeat-page', null, 'offset=3', [0, 1, 2, 3, 4], ['offset=8&limit=5', 'offset=0&limit=5'], 12],
+    ['shift-rows', null, '', [0, 1, 2, 3, 4], ['page=2', null], 12],
+    ['shift-rows', null, 'page=2', [4, 5, 6, 7, 8], ['page=3', 'page=1'], 12],
+    ['shift-rows', null, 'page=3', [11], [null, 'page=2'], 12],
+    ['next-loop', null, 'page=2', [5, 6, 7, 8, 9], ['page=2', 'page=1'], 12],
+    ['next-loop', null, 'page=3', [10, 11], [null, 'page=2'], 12],
+    ['next-elsewhere', null, '', [0, 1, 2, 3, 4], ['http://there/v2/x?page=2', null], 12],
+    ['next-elsewhere', null, 'page=3', [10, 11], [null, 'page=2'], 12],
+  ])(
+    '%s:%s, asked for by "%s", has these rows, links and count',
+    (fault, argument, query, rows, links, count) => {
+      expect(read('default', query, 12, new Map([[fault, argument]]))).toEqual({ rows, links, count })
+    },
+  )
+})
+
 it('a page before the first is none, also where one past the end is empty', () => {
   for (const shape of ['default', 'empty-past-end'])
     for (const page of ['0', '-1', 'x', ''])
-      expect([shape, page, ask(shape, `page=${page}`)]).toMatchObject([shape, page, { status: 404 }])
+      expect([shape, page, ask(shape, `page=${page}`)]).toMatchObject([
+        shape,
+        page,
+        { status: 404, detail: 'Invalid page.' },
+      ])
 })
 
 describe('a parameter that a list does not know', () => {
   it('is refused by name in the shape unknown-parameter-refused, and all others are known', () => {
     const refused = ask('unknown-parameter-refused', 'page=1&filtre=x')
-    expect(refused).toMatchObject({ type: 'failure', status: 400, field: 'filtre' })
+    expect(refused).toMatchObject({
+      type: 'failure',
+      status: 400,
+      detail: 'Validation error.',
+      field: 'filtre',
+    })
     const known = 'page=1&page_size=5&limit=5&offset=0&cursor=x&filter=y'
     expect(ask('unknown-parameter-refused', known)).toMatchObject({ type: 'page' })
     expect(ask('default', 'filtre=x')).toMatchObject({ type: 'page' })
@@ -95,8 +139,11 @@ describe('a parameter that a list does not know', () => {
 })
 
 it('a cursor that is none is refused', () => {
-  for (const cursor of ['zzz', '', 'cT0x', 'cD14']) {
-    expect([cursor, ask('cursor', `cursor=${cursor}`)]).toMatchObject([cursor, { status: 404 }])
+  for (const cursor of ['zzz', '', 'cT0x', 'cD14', 'eHA9MQ', 'cD0xeA']) {
+    expect([cursor, ask('cursor', `cursor=${cursor}`)]).toMatchObject([
+      cursor,
+      { status: 404, detail: 'Invalid cursor' },
+    ])
     expect([cursor, ask('cursor-400', `cursor=${cursor}`)]).toMatchObject([cursor, { status: 400 }])
   }
 })
