@@ -81,3 +81,48 @@ it('samples are those of the last ten minutes, of two seconds each, in seconds s
   expect([samples.length, samples[0]!.at, samples.at(-1)!.at]).toEqual([300, 1_008, 1_606])
   expect(new Set(samples.map(({ stored }) => stored))).toEqual(new Set([3]))
 })
+
+it('no rate is worked out across a time without an answer, and whoever looks meanwhile looks again', async () => {
+  let seconds = 1_000
+  let received: number | null = 0
+  let asked = 0
+  vi.spyOn(globalThis, 'fetch').mockImplementation(async () => {
+    asked += 1
+    if (received === null) throw new Error('away')
+    return new globalThis.Response(`intake_events_received_total ${received}\n`)
+  })
+  type Handler = (
+    request?: object,
+    reply?: object,
+  ) => Promise<{ samples: Sample[]; data: { metrics: unknown } }>
+  const routes = new Map<string, Handler>()
+  const app = { get: (path: string, _: unknown, handler: Handler) => routes.set(path, handler) }
+  const options = { clock: { now: () => seconds * 1e6 }, metricsUrl: 'http://h/metrics' }
+  const show = async (_request: unknown, _reply: unknown, page: object) => page
+  const readings = { share: () => ({ within: async () => [[], []] }) }
+  serveInbox(app as never, { options, readings, show } as never)
+  const rates = async () =>
+    (await routes.get('/inbox/samples')!()).samples.map(({ at, stored }) => [at, stored])
+  const step = async (later: number, count: number | null) => {
+    seconds += later
+    received = count
+    return await rates()
+  }
+  expect(await step(0, 10)).toEqual([])
+  // Two seconds have not passed.
+  expect(await step(1.9, 50)).toEqual([])
+  expect(asked).toBe(1)
+  expect(await step(0.1, 30)).toEqual([[1_002, 10]])
+  expect(await step(2, null)).toHaveLength(1)
+  expect((await routes.get('/inbox')!({}, {})).data.metrics).toBeNull()
+  expect(asked).toBe(4)
+  expect(await step(60, 6_000)).toHaveLength(1)
+  expect(await step(2, 6_004)).toEqual([
+    [1_002, 10],
+    [1_066, 2],
+  ])
+  const before = asked
+  seconds += 2
+  await Promise.all([rates(), routes.get('/inbox')!({}, {}), rates()])
+  expect(asked).toBe(before + 1)
+})
