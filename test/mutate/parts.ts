@@ -136,7 +136,12 @@ export const PARTS: readonly Part[] = [
     groups: [
       emulated(
         ['world/**/*.ts'],
-        ['clinic', 'find-responses', 'ids', 'rules', 'same-bytes', 'seeded'].map((name) => `world/${name}`),
+        [
+          ...['clinic', 'find-responses', 'ids', 'rules', 'same-bytes', 'seeded'].map(
+            (name) => `world/${name}`,
+          ),
+          'webhooks/recorded-events',
+        ],
       ),
       emulated(
         ['shapes/*.ts'],
@@ -163,7 +168,9 @@ export const PARTS: readonly Part[] = [
       ),
       emulated(
         ['webhooks/*.ts'],
-        ['channel', 'configs', 'delivery', 'records', 'retries', 'target'].map((name) => `webhooks/${name}`),
+        ['channel', 'configs', 'delivery', 'recorded-events', 'records', 'retries', 'target'].map(
+          (name) => `webhooks/${name}`,
+        ),
       ),
       emulated(
         ['imports/*.ts'],

@@ -220,6 +220,13 @@ describe('an id', () => {
     })
   })
 
+  it('is written alike where answers are null, whatever else the shape changes', () => {
+    const response = { id: ID, answers: [], files: [{ id: OTHER }] }
+    expect(shown('null-optionals+uid-ids', 'responses', response)).toEqual({
+      ...{ uid: ID, answers: null, files: [{ uid: OTHER }] },
+    })
+  })
+
   it('in a path is the number of one record, or of none', () => {
     const ids = { withPrefix: (hex: string) => `id ${hex}` }
     const [numeric, huge] = [shapeNamed('numeric-ids', '1'), shapeNamed('huge-ids', '1')]
