@@ -95,7 +95,12 @@ beforeAll(async () => {
     `create table intake_safe_harbor.message_outcomes as
        select 1::smallint as team_id, lpad(n::text, 32, '0') as patient, md5('f') as form_id, md5(packet) as packet_id,
          case when n <= 11 then 'email' else 'sms' end as channel, case when n <= few then 'sent' else 'failed' end as status
-       from generate_series(1, 22) n, (values ('a', 10), ('b', 11)) own (packet, few)`,
+       from generate_series(1, 22) n, (values ('a', 10), ('b', 11)) own (packet, few);
+     -- Without a status: all five of a packet; ten and eleven of a form; ten of messages for neither.
+     insert into intake_safe_harbor.message_outcomes
+       select 1, lpad(n::text, 32, '0'), md5(form), md5(packet), null, case when n <= few then 'sent' end
+       from (values ('f', 'c', 0, 5), ('g', null, 12, 22), ('h', null, 11, 22), (null, null, 12, 22)) own (form, packet, few, people),
+         generate_series(1, people) n`,
   )
   await query(
     url,
@@ -154,6 +159,8 @@ it('a value of ten patients counts, and so do ten patients without one', () => {
 
 it('outcomes of messages count within their packet, not only within their form', () => {
   expect(under('intake_safe_harbor', 'message_outcomes')).toEqual({ channel: 0, status: 1 })
+  // And ten of a form without a status, where others have one.
+  expect(broken('intake_safe_harbor', 'message_outcomes')).toEqual({ status: 1 + 1 })
 })
 
 it('of descriptions the smallest group is named, and the people in small ones counted; tags count that few have or lack', () => {

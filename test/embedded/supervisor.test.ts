@@ -191,6 +191,24 @@ test('a server that lost its supervisor is taken over as it runs, and stopped af
   ])
 })
 
+test('the last user of a server that was taken over goes as soon as another comes, and the server stays', async () => {
+  const port = await freePort(undefined)
+  const words = ['-D', home.cluster, '-c', `port=${port}`]
+  const server = spawn(join(bin, 'postgres'), words, { cwd: home.cluster })
+  const ended = once(server, 'exit')
+  await expect.poll(() => findPostmaster(home)?.ready).toBe(true)
+  expect(await startSupervisor({ home, bin, unsafe: true })).toBe('started')
+  const [first, second] = [await enter(), await enter()]
+  expect(await second.leave()).toBe('left')
+  // It is kept for the users of the former supervisor, who come back.
+  const leaving = first.leave()
+  const third = await enter()
+  expect(await leaving).toBe('left')
+  expect(findPostmaster(home)?.pid).toBe(server.pid)
+  expect(await third.leave()).toBe('stopped')
+  await ended
+})
+
 describe('a supervisor that ends before it has an address', () => {
   const own = process.execPath
   const playing = (lines: string) => {

@@ -190,7 +190,50 @@ test('slices that it is executing when its run is canceled are canceled, and so 
   for (const { note } of notes) expect(note).toContain('stopped by ann')
 })
 
+test('slices whose claim was under way when it was closed or canceled are given back, or canceled, and no failure', async () => {
+  await using holder = await openSession({ url: database.url, purpose: 'holder' })
+  // A claim takes as long as the holder wants.
+  await holder.client.query(`
+    create function delay() returns trigger language plpgsql as $$
+    begin perform pg_advisory_xact_lock_shared(4711); return new; end $$;
+    create trigger delay before update on intake_ops.slices for each row
+    when (new.state = 'claimed' and old.state = 'pending') execute function delay()`)
+  for (const isClosed of [true, false]) {
+    const { works, waiting } = openWork()
+    const run = await plan('one')
+    await holder.client.query('select pg_advisory_lock(4711)')
+    const worker = start(works)
+    const claims = `select from pg_stat_activity where datname = current_database()
+      and application_name like 'intake-sync work worker %' and wait_event_type = 'Lock'`
+    await expect.poll(() => rowsOf(session, claims)).toHaveLength(1)
+    const closed = isClosed ? worker.close() : undefined
+    if (!isClosed) worker.cancel('stopped by ann')
+    await holder.client.query('select pg_advisory_unlock(4711)')
+    await closed
+    const state = isClosed ? 'pending' : 'canceled'
+    const wanted = ['one patients', 'one forms'].map((slice) => `${slice} ${state}`)
+    await expect.poll(async () => (await states(run)).slice(0, 2)).toEqual(wanted)
+    for (const { part } of waiting) expect(part.options.signal.aborted).toBe(true)
+    await worker.close()
+    expect(failures).toEqual([])
+    await rowsOf(session, 'delete from intake_ops.runs')
+  }
+  await holder.client.query('drop function delay cascade')
+})
+
 describe('a slice that fails', () => {
+  test('because the worker is being closed is no failure, and is given back', async () => {
+    const { works, waiting } = openWork({ deaf: 1 })
+    const run = await plan('one')
+    const worker = start(works, { concurrency: 1 })
+    await expect.poll(() => waiting.length).toBe(1)
+    const closed = worker.close()
+    waiting[0]!.go(new Error('interrupted'))
+    await closed
+    expect(failures).toEqual([])
+    expect((await states(run))[0]).toMatch(/^one patients pending/)
+  })
+
   test('is reported, given back as one that ended a worker, and executed again', async () => {
     const { works, waiting, names } = openWork()
     const run = await plan('one')

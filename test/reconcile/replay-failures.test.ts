@@ -2,8 +2,12 @@
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { replay, statusOf } from '../../src/reconcile/replay.ts'
+import { IntakeError } from '../../src/core/errors.ts'
+import type { Loaders } from '../../src/load/merge/loaders.ts'
+import { replay, replayed, statusOf } from '../../src/reconcile/replay.ts'
+import { documents } from '../../src/streams/documents.ts'
 import { forms } from '../../src/streams/forms.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { littlePatients, startLittleService } from '../e2e/support/little-service.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -175,4 +179,32 @@ test('one that is stopped says so, with what to do, and is no failure', async ()
     seconds: 1.5,
   })
   expect(await rows(`select status from intake_ops.runs where run_id = ${runId}`)).toEqual([{ status }])
+})
+
+test('a failure ends the stream at once: what was begun is waited for, and no further portion', async () => {
+  await rows(`
+    insert into intake_raw.records (team_id, stream, id, version, observed_at, deleted, hash, origin)
+    select 1, 'documents', lpad(n::text, 5, '0'), now(), now(), true, '\\x00', 'test' from generate_series(1, 10001) n`)
+  await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+  const progress: number[] = []
+  let runs = 0
+  let isEnded = false
+  const loaders: Loaders = {
+    async run() {
+      runs += 1
+      if (runs === 2) throw new IntakeError('no', { code: 'disk_full', verdict: 'stop', hint: 'free space' })
+      await systemClock.sleep(50)
+      isEnded = true
+      return { rewritten: 0, removed: 0, refused: 0 } as never
+    },
+    ready: async () => {},
+  }
+  const options = { clock: systemClock, logger: silent, signal: new AbortController().signal }
+  const onProgress = (...[, , records]: readonly unknown[]) => void progress.push(records as number)
+  const team = { teamId: 1, name: 'default' }
+  const report = await replayed({ ...options, onProgress }, { session, loaders }, team, documents)
+  expect(report).toMatchObject({ status: 'failed', note: 'no — free space', records: 0 })
+  // Five portions; the second failed while the third was read.
+  expect([progress, runs, isEnded]).toEqual([[2_500, 5_000], 2, true])
+  await rows(`delete from intake_raw.records where stream = 'documents'`)
 })

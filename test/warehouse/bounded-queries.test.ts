@@ -69,6 +69,24 @@ it('a query that is late ends, here and in Postgres, and its connection is not u
     .toBe(0)
 })
 
+it('the connection of a late query is closed at once, though Postgres still works on it', async () => {
+  await using database = await createTestDatabase()
+  await using others = openBoundedQueries(database.url, 1)
+  await others.run(PROBE, pidOf)
+  const open = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
+  const before = open()
+  await using bounded = openBoundedQueries(database.url, 1)
+  let pid = 0
+  const late = bounded.run({ purpose: 'late probe', milliseconds: 300 }, async (db) => {
+    pid = await pidOf(db)
+    await sql`set statement_timeout = 0`.execute(db)
+    await sleepFor(60)(db)
+  })
+  await expect(late).rejects.toMatchObject({ code: 'warehouse_slow' })
+  await expect.poll(open).toBe(before)
+  await others.run(PROBE, (db) => sql`select pg_terminate_backend(${pid}, 5000)`.execute(db))
+})
+
 it('a connection that breaks between two queries fails the second one, and not the process', async () => {
   await using database = await createTestDatabase()
   await using bounded = openBoundedQueries(database.url, 1)

@@ -1,7 +1,8 @@
 /** What `init` learns of a service that does not count, cannot list everything, or permits few requests. */
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { firstFailure, isOpen, probed } from '../../../src/commands/init/probe.ts'
 import { readConfig } from '../../../src/config/config.ts'
+import { systemClock } from '../../../src/core/clock.ts'
 import { json, startService } from '../../api/support/service.ts'
 import { configOf } from '../../e2e/support/teams.ts'
 
@@ -51,6 +52,29 @@ it('the time of a first backfill is that of its requests at the permitted rate',
   // Slower only where a request takes longer than four of them may.
   expect(probe!.seconds).toBeGreaterThanOrEqual(Math.round(probe!.requests / 20))
   expect(probe!.seconds).toBeLessThan(probe!.requests / 2)
+})
+
+it('where no limit is known, that time is as many requests at once as are configured, each as long as those that were tried', async () => {
+  // A tenth of a second passes with each request, and none otherwise.
+  let now = systemClock.now()
+  const clock = vi.spyOn(systemClock, 'now').mockImplementation(() => now)
+  try {
+    await using service = await startService((_, response) => {
+      now += 100_000
+      json(response, { count: 1_000, results: patients, next: '/v2/patients?page=2' })
+    })
+    const team = { name: 'north', baseUrl: service.url, apiKey: 'k', apiSecret: 's' }
+    for (const concurrency of [1, 5]) {
+      const teams = [{ ...team, concurrency }]
+      const [probe] = await probed(context, readConfig(configOf(teams)))
+      expect(probe).toMatchObject({
+        permitted_rate: null,
+        seconds: Math.round(probe!.requests / (concurrency * 10)),
+      })
+    }
+  } finally {
+    clock.mockRestore()
+  }
 })
 
 it('of several teams the first that is refused is named', async () => {

@@ -46,6 +46,80 @@ it('deliveries count as missing by team, also where no configuration was read; a
   expect(gone?.configurations).toEqual({ ...none, gone: 1 })
 })
 
+it('settling the check keeps what may still be missing, and since when and until when a configuration has sent to us', async () => {
+  await using own = await createTestDatabase()
+  await using session = await openSession({ url: own.url, purpose: 'signs' })
+  const { client, db } = session
+  await client.query(`
+    insert into intake.teams (name) values ('north'), ('south');
+    insert into intake_ops.webhook_secrets (team_id, config_id, secret, created_at, retired_at) values
+      (1, 'own', 's', now() - interval '10 days', null), (1, 'retired', 's', now() - interval '10 days', now());
+    insert into intake_ops.removed_events (team_id, event_hash) values (1, sha256('erased'))`)
+  const deliver = async (
+    ...given: readonly (readonly [team: number, config: string, event: string, days: number])[]
+  ) => {
+    for (const [team, config, event, days] of given)
+      await client.query(
+        `insert into intake.webhook_deliveries (team_id, id, event_id, webhook_config_id, created_at, _version, _origin, status)
+         values ($1, gen_random_uuid()::text, $3, $2, now() - $4 * interval '24 hours', now(), 'test', 'x')`,
+        [team, config, event, days],
+      )
+  }
+  const receive = (team: number, event: string) =>
+    client.query(
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body)
+       values ($1, $2, '\\x00', current_date, now(), '{}')`,
+      [team, event],
+    )
+  const left = async () => {
+    const checks = await client.query(
+      `select concat_ws(' ', team_id, config_id, event_id) as line from intake_ops.delivery_checks order by 1`,
+    )
+    const configs = await client.query(
+      `select concat_ws(' ', team_id, config_id, round(extract(epoch from now() - first_at) / 86400),
+         round(extract(epoch from now() - last_at) / 86400)) as line from intake_ops.delivery_configs order by 1`,
+    )
+    return [checks, configs].map(({ rows }) => rows.map(({ line }) => line))
+  }
+  await deliver(
+    ...([
+      [1, 'seen', 'came', 5],
+      [1, 'seen', 'since', 4],
+      [1, 'seen', 'before', 6],
+      [2, 'seen', 'came', 5],
+    ] as const),
+    ...([
+      [1, 'own', 'lost', 3],
+      [1, 'own', 'expired', 31],
+      [1, 'own', 'erased', 3],
+      [1, 'own', 'early', 11],
+    ] as const),
+    ...([
+      [1, 'retired', 'elsewhere', 3],
+      [1, 'other', 'old', 3],
+      [1, 'other', 'new', 0],
+    ] as const),
+  )
+  await receive(1, 'came')
+  // Another team's event is none of ours.
+  await receive(2, 'lost')
+  await settleDeliveries(db, 30, ['north'])
+  const kept = ['1 other new', '1 own lost', '1 seen since']
+  expect(await left()).toEqual([
+    [...kept, '2 seen came'],
+    ['1 own 3 3', '1 seen 5 5'],
+  ])
+  // Events from before and after are found later.
+  await deliver([1, 'seen', 'first', 8], [1, 'seen', 'last', 2], [1, 'seen', 'between', 7])
+  const missing = [...kept, '1 seen between'].sort()
+  await receive(1, 'last')
+  await settleDeliveries(db, 30)
+  expect(await left()).toEqual([[...missing, '1 seen first'].sort(), ['1 own 3 3', '1 seen 5 2']])
+  await receive(1, 'first')
+  await settleDeliveries(db, 30)
+  expect(await left()).toEqual([missing, ['1 own 3 3', '1 seen 8 2']])
+})
+
 /** Pages that a round of the check reads when so many deliveries arrived long ago, and five are to be looked for. */
 async function pagesWith(stored: number): Promise<number> {
   await using session = await openSession({ url: database.url, purpose: 'plans' })

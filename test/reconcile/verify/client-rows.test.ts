@@ -196,6 +196,10 @@ test('a verification by workers finds the same, needs attention, and says in how
   const [own, before] = await findings()
   expect(own!.run).toBe(run_id)
   expect(own!.deep).toEqual(before!.deep)
+  // Of tables that differ too, both are said.
+  await query(warehouse.url, `update intake.exports set name = 'x'`)
+  const { error } = await verifiedByWorker()
+  expect(error).toMatch(/^default\/exports: .+; exports and responses differ in 6 place\(s\)$/)
 })
 
 /** The service refuses the list of responses when it is read a second time. */
