@@ -79,7 +79,7 @@ test('its time is that of Postgres, and a person reads limit, window and pause i
   const read = async () => {
     const [row] = await ask<Record<string, unknown>>(
       warehouse.url,
-      `select "limit", extract(epoch from "window")::int as "window", learned_at,
+      `select "limit", extract(epoch from "window")::int as "window", extract(epoch from learned_at)::float8 as learned_at,
          round(extract(epoch from paused_until - to_timestamp(${now / 1e6})))::int as pause
        from intake_ops.budgets where team_id = 5`,
     )
@@ -96,6 +96,10 @@ test('its time is that of Postgres, and a person reads limit, window and pause i
   await write(budget, { learned: { count: 21, window: 60_000_000 } })
   const { learned_at: later } = await read()
   expect(Number(later)).toBeGreaterThan(Number(learned.learned_at))
+  await write(budget, { learned: { count: 21, window: 120_000_000 } })
+  const wider = await read()
+  expect([wider.limit, wider.window]).toEqual([21, 120])
+  expect(Number(wider.learned_at)).toBeGreaterThan(Number(later))
 })
 
 test('what another version of the program stored in another format is not read, and replaced', async () => {

@@ -162,6 +162,28 @@ it('lines that could not be stored keep their order, before those that were logg
     ])
 })
 
+it('of lines that could not be stored, the last 300 are stored once they can be', async () => {
+  const { url, runId, teams } = await openRun()
+  await using real = openBoundedQueries(url, 1)
+  let tries = 0
+  const bounded: typeof real = {
+    ...real,
+    async run(look, work) {
+      tries += 1
+      if (tries > 1) return await real.run(look, work)
+      for (let line = 201; line <= 400; line++) progress.logger.info(`line ${line}`)
+      throw new Error('the warehouse is away')
+    },
+  }
+  await using progress = openRunProgress({
+    ...{ url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }), isShared: true, bounded },
+  })
+  for (let line = 1; line <= 200; line++) progress.logger.info(`line ${line}`)
+  await expect
+    .poll(() => later(url, `select message from intake_ops.run_log order by line`))
+    .toEqual(Array.from({ length: 300 }, (_, at) => ({ message: `line ${at + 101}` })))
+})
+
 it('a log keeps its last 300 lines, whatever other runs have logged', async () => {
   const { url, runId, teams } = await openRun()
   await query(

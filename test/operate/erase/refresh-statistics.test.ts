@@ -46,6 +46,33 @@ test('statistics of the values that are left are made anew by the owner of a tab
   expect(await known()).toEqual(['Another'])
 })
 
+test('a table or partition without rows loses its statistics where Postgres can clear them; else that is said', async () => {
+  const schemas = ['intake', 'intake_raw', 'intake_ops', 'intake_partitions', 'public']
+  await run('create schema if not exists intake_partitions')
+  for (const schema of schemas)
+    await run(`create table ${schema}.emptied as select 'Erased' as name from generate_series(1, 50);
+      create table ${schema}.still as select 'Kept' as name from generate_series(1, 50);
+      analyze ${schema}.emptied, ${schema}.still; delete from ${schema}.emptied`)
+  try {
+    const { rows: version } = await run(
+      `select current_setting('server_version_num')::int >= 180000 as clears`,
+    )
+    const { clears } = version[0] as { clears: boolean }
+    expect(await refreshStatistics(session.db)).toBe(clears)
+    const { rows } = await run(
+      `select schemaname::text as schema, tablename::text as name from pg_stats where tablename in ('emptied', 'still') order by 2, 1`,
+    )
+    const statisticsOf = (name: string, of: readonly string[]) =>
+      of.toSorted().map((schema) => ({ schema, name }))
+    expect(rows).toEqual([
+      ...statisticsOf('emptied', clears ? ['public'] : schemas),
+      ...statisticsOf('still', schemas),
+    ])
+  } finally {
+    for (const schema of schemas) await run(`drop table ${schema}.emptied, ${schema}.still`)
+  }
+})
+
 test('all tables are rewritten but those of streams that name nobody, by a login that owns them', async () => {
   const tables = await tablesToRewrite(session.db)
   const names = tables.map(({ name }) => name)
