@@ -174,7 +174,9 @@ export const PARTS: readonly Part[] = [
       ),
       emulated(
         ['imports/*.ts'],
-        ['questionnaire-items', 'read-imports', 'read-text', 'survey'].map((name) => `imports/${name}`),
+        ['fhir-answers', 'questionnaire-items', 'read-imports', 'read-text', 'survey'].map(
+          (name) => `imports/${name}`,
+        ),
       ),
       emulated(
         ['*.ts'],
