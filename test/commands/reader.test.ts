@@ -43,11 +43,41 @@ it.each([
 
 it('a warehouse without the role, and a login that may not take it, are named; other failures are not called that', async () => {
   await expect(take('researcher', [])).rejects.toMatchObject({
-    ...{ code: 'role_missing', message: 'this warehouse has no role intake_researcher' },
+    ...{ code: 'role_missing', verdict: 'stop', message: 'this warehouse has no role intake_researcher' },
   })
   const some = [{ is_only_reader: false }]
   await expect(take('analyst', some, '42501')).rejects.toMatchObject({
-    ...{ code: 'role_refused', hint: 'grant intake_analyst to it, or leave out --as analyst' },
+    ...{
+      code: 'role_refused',
+      verdict: 'stop',
+      hint: 'grant intake_analyst to it, or leave out --as analyst',
+    },
   })
   await expect(take('analyst', some, '53300')).rejects.not.toMatchObject({ code: 'role_refused' })
+})
+
+it('a reader who sees no team reads what to do; one who sees some, or cannot be asked, reads nothing', async () => {
+  const noteOf = async (sight: () => readonly object[]) => {
+    const notes: string[] = []
+    const asked: unknown[] = []
+    const client = {
+      query: async (text: string, values?: unknown) => {
+        asked.push(values)
+        return { rows: text.includes('as sees') ? sight() : [{ is_only_reader: true }] }
+      },
+    }
+    const stderr = { write: (text: string) => notes.push(text) > 0 }
+    expect(await takeRole({ ...context, stderr }, { client } as unknown as Session, 'analyst')).toBe(false)
+    expect(asked).toEqual([['intake_analyst'], undefined])
+    return notes.join('')
+  }
+  expect(await noteOf(() => [{ login: 'ada', sees: false }])).toBe(
+    'note: ada sees no team, so the tables look empty: intake-sync access grant ada TEAM\n',
+  )
+  expect(await noteOf(() => [{ login: 'ada', sees: true }])).toBe('')
+  expect(await noteOf(() => [])).toBe('')
+  const refused = () => {
+    throw new Error('permission denied')
+  }
+  expect(await noteOf(refused)).toBe('')
 })

@@ -15,9 +15,9 @@ it('times are to the minute in UTC', () => {
 })
 
 it('durations have one unit that fits', () => {
-  const seconds = [null, 0.04, 9.96, 10, 119, 120, 7_199, 7_200, 172_799, 172_800, 1_000_000]
+  const seconds = [null, 0.04, 3.24, 9.96, 10, 119, 120, 7_199, 7_200, 172_799, 172_800, 1_000_000]
   expect(seconds.map(duration)).toEqual([
-    ...['–', '0 s', '10 s', '10 s', '119 s', '2 min', '120 min', '2 h', '48 h', '2 d', '12 d'],
+    ...['–', '0 s', '3.2 s', '10 s', '10 s', '119 s', '2 min', '120 min', '2 h', '48 h', '2 d', '12 d'],
   ])
 })
 
@@ -39,6 +39,8 @@ describe('a chart', () => {
     ])
     expect(svg).toContain('aria-label="a &quot;label&quot;" width="24" height="28" viewBox="0 0 24 28"')
     expect(svg).toContain('<title>&quot;&lt;500>&amp;</title>')
+    expect(svg.match(/ width="5" height="\d+"><title>/g)).toHaveLength(4)
+    expect(svg.match(/<\/rect><rect|<\/rect><\/svg>/g)).toHaveLength(4)
     expect(heights(bars([bar(0)], ''))).toEqual([1])
     expect(bars([], '')).toContain('width="6"')
   })
