@@ -184,4 +184,16 @@ export const PARTS: readonly Part[] = [
       ),
     ],
   },
+  {
+    name: 'commands',
+    groups: [
+      mirrored('commands', ['options', 'printable', 'reader']),
+      mirrored('commands', [
+        ...['inspect/verify-report', 'manage/classify-file', 'manage/dead-letters-text'],
+        ...['run/backfill-report', 'run/progress', 'webhooks/fields'],
+      ]),
+      mirrored('console', ['format', 'sessions']),
+      mirrored('ingest/http', ['body', 'connections']),
+    ],
+  },
 ]

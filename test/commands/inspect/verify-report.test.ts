@@ -140,3 +140,51 @@ it('of one team no name is shown; the end says equal, repaired, or what else', (
   expect(verifyText(context, summary([one], false, 'succeeded'))).toContain('run 9: repaired\n')
   expect(verifyText(context, summary([one], false, 'failed'))).toContain('run 9: failed\n')
 })
+
+it('figures of all teams are sums, their lists and notes are joined, and hashes have none', () => {
+  const figures = (count: number, note: string) => ({
+    ...{
+      missing: ids(count, 'm'),
+      extra: ids(count + 1, 'e'),
+      different: [{ id: `d${count}`, fields: ['city'] }],
+    },
+    ...{ repaired: count, newer: count * 10, notDue: 1, payloadsOnly: count * 100, note },
+  })
+  const teams = [2, 3].map(
+    (count): TeamVerified => ({
+      ...{ name: `team ${count}`, deep: null },
+      streams: [compared('patients', figures(count, `note ${count}`)), failed('forms', `error ${count}`)],
+    }),
+  )
+  const { streams } = verifyDocument(summary(teams)) as { streams: object }
+  const unknown = {
+    ...{ source_hash: null, warehouse_hash: null, source_content_hash: null, warehouse_content_hash: null },
+  }
+  expect(streams).toEqual({
+    patients: {
+      ...{ source: 6, warehouse: 6, missing: ['m1', 'm2', 'm1', 'm2', 'm3'] },
+      extra: ['e1', 'e2', 'e3', 'e1', 'e2', 'e3', 'e4'],
+      different: ['d2', 'd3'].map((id) => ({ id, fields: ['city'] })),
+      ...{ repaired: 5, newer: 52, payloads_only: 500, ...unknown, note: 'note 2; note 3', error: null },
+    },
+    forms: {
+      ...{ source: null, warehouse: null, missing: [], extra: [], different: [] },
+      ...{ repaired: 0, newer: 0, payloads_only: 0, ...unknown, note: null, error: 'error 2; error 3' },
+    },
+  })
+  const text = verifyText(context, summary(teams))
+  expect(
+    text
+      .split('\n')
+      .filter((line) => line.includes('/patients '))
+      .map((line) => line.split(/\s{2,}/)),
+  ).toEqual([
+    ['team 2/patients', '3', '3', '2', '3', '1', '2', 'differs'],
+    ['team 3/patients', '3', '3', '3', '4', '1', '3', 'differs'],
+    ...[2, 3].flatMap((count) => [
+      [`team ${count}/patients missing: ${ids(count, 'm').join(', ')}`],
+      [`team ${count}/patients extra: ${ids(count + 1, 'e').join(', ')}`],
+      [`team ${count}/patients different: d${count} (city)`],
+    ]),
+  ])
+})

@@ -53,6 +53,51 @@ it('without a terminal a line of the log every ten seconds shows the rate and th
   ])
 })
 
+it('without a terminal there is no rate before a second page, and no time that is left without a total', () => {
+  const { context, written } = contextOf(false)
+  let seconds = 0
+  using progress = openProgress(context, false, () => seconds * 1000)
+  const figures = ([at, fetched, expected]: readonly [number, number, number | null]) => {
+    const before = written().length
+    seconds = at
+    progress.update('north', 'forms', { fetched, expected })
+    const { per_second, seconds_left } = JSON.parse(written().slice(before))
+    return [per_second, seconds_left]
+  }
+  expect(
+    (
+      [
+        [10, 7, 100],
+        [20, 7, 100],
+        [30, 37, null],
+        [40, 40, 100],
+        [50, 120, 100],
+      ] as const
+    ).map(figures),
+  ).toEqual([
+    [0, null],
+    [0, null],
+    [1.5, null],
+    [1.1, 55],
+    [2.8, 0],
+  ])
+})
+
+it.each([
+  ['trace', true],
+  ['debug', true],
+  ['info', true],
+  ['error', false],
+  ['silent', false],
+])('without a terminal and with LOG_LEVEL=%s lines are written: %j', (level, isWritten) => {
+  const { context, written } = contextOf(false)
+  let seconds = 0
+  using progress = openProgress({ ...context, env: { LOG_LEVEL: level } }, false, () => seconds * 1000)
+  seconds = 10
+  progress.update('default', 'patients', { fetched: 1, expected: 60 })
+  expect(written() !== '').toBe(isWritten)
+})
+
 it('without a terminal and with LOG_LEVEL=warn nothing is written', () => {
   const { context, written } = contextOf(false)
   let seconds = 0
