@@ -85,13 +85,13 @@ test('a database that a newer version migrated is rejected and not changed', asy
   await using database = await createTestDatabase()
   await query(
     database.url,
-    `insert into intake_ops.migrations values ('9998_today', '2030-01-01T00:00:00.000Z'), ('9999_tomorrow', '2030-01-02T00:00:00.000Z')`,
+    `insert into intake_ops.migrations values ('9998_tomorrow', '2030-01-02T00:00:00.000Z'), ('9999_today', '2030-01-01T00:00:00.000Z'), ('9997_tomorrow', '2030-01-02T00:00:00.000Z')`,
   )
   for (const attempt of [migrate, migrationStatus, requireMigrated]) {
     await expect(attempt(database.url)).rejects.toMatchObject({
       code: 'database_ahead',
       verdict: 'stop',
-      message: 'the database was migrated by a newer version (9998_today, 9999_tomorrow)',
+      message: 'the database was migrated by a newer version (9999_today, 9997_tomorrow, 9998_tomorrow)',
       hint: expect.stringMatching(/from before 2030-01-01T00:00:00\.000Z$/),
     })
   }
