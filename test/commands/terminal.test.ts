@@ -175,5 +175,7 @@ describe('the help of each command', () => {
     const { code, stdout } = await runCommand([...words, '--help'], env, { columns: WIDTH })
     expect([code, tooWide(stdout)]).toEqual([0, []])
     expect(stdout).toContain('Usage: intake-sync')
+    const piped = (await runCommand([...words, '--help'], env)).stdout
+    expect(piped.split('\n').filter((text) => text.length > 80)).toEqual([])
   })
 })

@@ -44,8 +44,9 @@ export function apiCommand(context: Context, stdin: () => Readable = () => proce
 }
 
 const HELP = `
-Exit codes: 0 for 2xx, 1 for any other answer (its body is printed too) or no answer, 2 for wrong usage.
-Reads are retried when the service fails or throttles; a write is sent once, unless it was throttled.
+Exit codes: 0 for 2xx, 1 for any other answer (its body is printed too) or no
+answer, 2 for wrong usage. Reads are retried when the service fails or
+throttles; a write is sent once, unless it was throttled.
 
   intake-sync api GET /v2/patients -q search=smith
   intake-sync api PATCH /v2/patients/ID -d '{"zipcode": "00501"}'

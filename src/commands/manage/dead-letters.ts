@@ -63,9 +63,9 @@ export function deadLettersCommand(context: Context): Command {
 
 const RETRY_HELP = `
 An event goes back to the inbox and is drained by serve. A record with an id is
-fetched by that id, by serve or the next backfill. Any other record is read again
-from its stored content. A retry that fails creates a new dead letter. Exit 4 if
-a dead letter cannot be retried.`
+fetched by that id, by serve or the next backfill. Any other record is read
+again from its stored content. A retry that fails creates a new dead letter.
+Exit 4 if a dead letter cannot be retried.`
 
 function command(name: string, description: string): Command {
   return new Command(name).description(description).option('--json', 'print one JSON document')

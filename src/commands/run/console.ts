@@ -30,11 +30,11 @@ export function consoleCommand(context: Context): Command {
 }
 
 const HELP = `
-Prints a link that logs one person in, once, as an operator. Operators make links
-for others in the console, with the role operator or viewer. It listens on
+Prints a link that logs one person in, once, as an operator. Operators make
+links for others in the console, with the role operator or viewer. It listens on
 INTAKE_CONSOLE_HOST (127.0.0.1) and INTAKE_CONSOLE_PORT (9091); behind a proxy,
-INTAKE_CONSOLE_URL is the address that browsers show. serve --console opens it in
-the process of serve.`
+INTAKE_CONSOLE_URL is the address that browsers show. serve --console opens it
+in the process of serve.`
 
 async function runConsole(context: Context, options: Options): Promise<void> {
   const config = readConfig(context.env)

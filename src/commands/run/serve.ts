@@ -122,10 +122,10 @@ function aborted(signal: AbortSignal): Promise<void> {
 const HELP = `
 Migrates the database first. Several processes may serve one warehouse:
 ingesters behind a load balancer (--no-schedule), separate drains, and
-workers (intake-sync work); each scheduled backfill runs in one of them only. The schedule uses the time zone
-TZ. Health and metrics are on INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT:
-/healthz, /readyz (200 when events can be stored; ?part=drain, schedule or
-work checks the others), /metrics.`
+workers (intake-sync work); each scheduled backfill runs in one of them only.
+The schedule uses the time zone TZ. Health and metrics are on
+INTAKE_ADMIN_HOST and INTAKE_ADMIN_PORT: /healthz, /readyz (200 when events
+can be stored; ?part=drain, schedule or work checks the others), /metrics.`
 
 /** A part that does not run. */
 interface Off {
