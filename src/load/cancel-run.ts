@@ -32,6 +32,10 @@ export function whyStopped({ reason }: AbortSignal): string {
   return reason instanceof Canceled ? reason.message : STOPPED
 }
 
+function canceledBy(login: string): string {
+  return `canceled with runs cancel (database user ${login})`
+}
+
 export function isCanceled({ reason }: AbortSignal): boolean {
   return reason instanceof Canceled
 }
@@ -56,7 +60,7 @@ export async function openCancellation(
     const { rows } = await sql<{ login: string | null }>`
       select canceled_by as login from intake_ops.runs where run_id = ${runId}`.execute(db)
     const login = rows[0]?.login ?? null
-    if (login !== null) canceled.abort(new Canceled(`canceled by ${login}`))
+    if (login !== null) canceled.abort(new Canceled(canceledBy(login)))
   }
   let isOver = false
   let retry: NodeJS.Timeout | undefined
@@ -123,7 +127,7 @@ export async function cancelRun(
 async function noteOf({ db }: Session, runId: number): Promise<string> {
   const { rows } = await sql<{ login: string }>`
     select canceled_by as login from intake_ops.runs where run_id = ${runId}`.execute(db)
-  return `canceled by ${rows[0]!.login}; the next run continues`
+  return `${canceledBy(rows[0]!.login)}; the next run continues`
 }
 
 /**

@@ -47,8 +47,12 @@ describe('runs cancel', () => {
       `select canceled_by as login, session_user as me, error from intake_ops.runs where run_id = ${id}`,
     )
     expect(stored!.login).toBe(stored!.me)
-    expect(stored!.error).toContain(`canceled by ${stored!.me}; the next run continues`)
-    expect((await runs()).stdout).toContain(`canceled by ${stored!.me}`)
+    expect(stored!.error).toContain(
+      `canceled with runs cancel (database user ${stored!.me}); the next run continues`,
+    )
+    // The line may be wrapped.
+    const listed = (await runs()).stdout.replace(/\s+/g, ' ')
+    expect(listed).toContain(`canceled with runs cancel (database user ${stored!.me})`)
 
     scene.emulator.control.setFaults('')
     expect((await runCommand(['backfill'], scene.env)).code).toBe(0)
@@ -105,7 +109,7 @@ describe('runs cancel', () => {
     await sleep(500)
     await scene.query('alter table intake_ops.runs rename away to canceled_by')
     const run = await ended
-    expect([run.code, run.output]).toEqual([130, expect.stringContaining('canceled by somebody')])
+    expect([run.code, run.output]).toEqual([130, expect.stringContaining('(database user somebody)')])
   })
 
   it('says of a run whose process is gone that it was interrupted', async () => {

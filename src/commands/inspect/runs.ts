@@ -19,7 +19,7 @@ import {
   readSlices,
   type ShownSlice,
 } from '../../operate/health/run-live.ts'
-import { type Run, readRuns } from '../../operate/health/runs.ts'
+import { type Run, readRuns, WAITING } from '../../operate/health/runs.ts'
 import { type VerificationFacts, verificationFacts } from '../../operate/receipts.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { lockHolders } from '../../warehouse/locks.ts'
@@ -145,14 +145,13 @@ function runText(context: Context, run: ShownRun): string {
   ])
   const rows = [...live.filter(([name]) => !names.has(name)), ...ended]
   const table = rows.length === 0 ? '' : fittedTable(context, [head, ...rows], 0)
-  const slices = slicesText(context, run)
   const lines = run.log.slice(-SHOWN_LINES).map(({ at, level, team, stream, message }) => {
     const place = stream === null ? '' : `${team ?? '-'}/${stream}: `
     return paragraph(context, `${at.slice(11, 19)} ${level} ${place}${message}`.replace(/\s+/g, ' '), 2)
   })
   const results = resultsOf(run)
   const found = results.length === 0 ? '' : fittedTable(context, results, 0)
-  return `${first}${owner}${reasons(context, run)}${table}${found}${slices}${lines.length === 0 ? '' : `log (UTC):\n${lines.join('')}`}`
+  return `${first}${owner}${reasons(context, run)}${table}${found}${slicesText(context, run)}${lines.length === 0 ? '' : `log (UTC):\n${lines.join('')}`}`
 }
 
 /** What a verification found, and what workers rebuilt; nothing for other runs. */
@@ -188,9 +187,8 @@ function slicesText(context: Context, { status, slices, eta }: ShownRun): string
   ])
   const count = (state: string) => slices.filter((each) => each.state === state).length
   const sum = `slices: ${count('pending')} pending, ${count('claimed')} claimed, ${count('done')} done\n`
-  const hint = count('claimed') > 0 ? '' : 'no worker executes it: start intake-sync work, or serve\n'
   const left = eta === null ? '' : paragraph(context, etaText(eta), 0)
-  return `${sum}${hint}${left}${fittedTable(context, [head, ...rows], 0)}`
+  return `${sum}${left}${fittedTable(context, [head, ...rows], 0)}`
 }
 
 export function etaText(eta: Eta): string {
@@ -238,7 +236,7 @@ function coloured(context: Context, line: string, { status }: Run): string {
   return status === 'needs_attention' || status === 'interrupted' ? colored(context, 'yellow', line) : line
 }
 
-function reasons(context: Context, { error, streams }: Run): string {
+function reasons(context: Context, { error, streams, is_waiting }: Run): string {
   const teams = new Set(streams.map(({ team }) => team))
   const notes = streams.flatMap(({ team, stream, note }) =>
     note === null ? [] : [`${teams.size > 1 ? `${team}/` : ''}${stream}: ${note}`],
@@ -246,5 +244,7 @@ function reasons(context: Context, { error, streams }: Run): string {
   // The error of a run is often the note of its only stream.
   const own =
     error === null || streams.some(({ note }) => note !== null && error.includes(note)) ? [] : [error]
-  return [...own, ...notes].map((line) => paragraph(context, line.replace(/\s+/g, ' '), 4)).join('')
+  return [...(is_waiting ? [WAITING] : []), ...own, ...notes]
+    .map((line) => paragraph(context, line.replace(/\s+/g, ' '), 4))
+    .join('')
 }

@@ -39,6 +39,8 @@ export interface Run {
   readonly error: string | null
   /** The login that canceled it; null for a run that nobody canceled. */
   readonly canceled_by: string | null
+  /** Its slices are pending, and no worker has one. */
+  readonly is_waiting: boolean
   readonly options: unknown
   readonly streams: readonly RunStream[]
 }
@@ -55,6 +57,9 @@ export async function readRuns(
       select run.run_id::int as run_id, run.kind, run.status, run.options, run.error, run.canceled_by,
         to_json(run.started_at) #>> '{}' as started_at, to_json(run.finished_at) #>> '{}' as finished_at,
         extract(epoch from coalesce(run.finished_at, now()) - run.started_at)::float8 as seconds,
+        run.status = 'running' and coalesce((
+          select bool_and(slice.state = 'pending') from intake_ops.slices slice
+          where slice.run_id = run.run_id and slice.state in ('pending', 'claimed')), false) as is_waiting,
         coalesce((
           select json_agg(json_build_object(
             'team', coalesce(team.name, part.team_id::text), 'stream', part.stream, 'status', part.status,
@@ -90,6 +95,7 @@ function killed(run: Run): Run {
   return {
     ...run,
     status: 'interrupted',
+    is_waiting: false,
     error: run.error ?? 'the process ended before the run was complete',
     seconds: null,
   }
@@ -157,5 +163,8 @@ export function waitingSlicesText({ run_id, slices, seconds, workers }: WaitingS
   if (workers === 0) return `${waiting}, and no worker is running`
   return `${waiting} for ${Math.floor(seconds / 60)} minutes, and claimed by none of the running workers (${workers})`
 }
+
+/** Of a run. */
+export const WAITING = 'waiting for a worker: none has a slice of it; start intake-sync work, or serve'
 
 export const WAITING_SLICES_HINT = 'start intake-sync work, or serve, with the team in its configuration'
