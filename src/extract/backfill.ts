@@ -138,7 +138,14 @@ function limited(team: NumberedTeam, { budgets, clock, logger }: BackfillOptions
   const { concurrency, giveUpAfterMs, rateLimit } = team
   const open = () => {
     const store = budgets?.ofTeam(team.teamId)
-    return openLimiter({ concurrency, giveUpAfterMs, rateLimit, store, clock, logger })
+    return openLimiter({
+      concurrency,
+      giveUpAfterMs,
+      rateLimit,
+      store,
+      clock,
+      logger: logger.child({ team: team.name }),
+    })
   }
   return { ...team, limiter: team.limiter ?? open() }
 }

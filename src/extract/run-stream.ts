@@ -75,13 +75,15 @@ export async function runStream(run: StreamRun): Promise<StreamReport> {
 export function figuresOf({
   meter: { requests, throttled },
   tally,
-  step: { phase, pages, expected },
+  step: { phase, pages, expected, pagesLeft },
   client,
 }: Pick<Source, 'meter' | 'tally' | 'step'> & {
   readonly client: Pick<Source['client'], 'permittedRate'>
 }): Figures {
+  const counts = { requests, throttled, ...onceEach(tally) }
   const { fetched } = tally
-  return { phase, pages, requests, throttled, fetched, expected, permitted_rate: client.permittedRate }
+  const list = { phase, pages, expected, pages_left: pagesLeft }
+  return { ...list, requests, throttled, fetched, counts, permitted_rate: client.permittedRate }
 }
 
 async function readAndLoad(
@@ -112,6 +114,7 @@ export function sourceOf(
     Partial<Pick<Source, 'load' | 'meter' | 'tally' | 'step'>>,
 ): Source {
   return {
+    team: name,
     client,
     serviceClock,
     clock,

@@ -10,6 +10,8 @@ import type { TakenSlice } from '../load/slice.ts'
 import type { Stream } from '../streams/stream.ts'
 
 export interface Source {
+  /** Name of the team, for the log. */
+  readonly team: string
   readonly client: Client
   readonly serviceClock: ServiceClock
   readonly clock: Clock

@@ -80,6 +80,8 @@ export function openWorker(options: WorkOptions): Worker {
   let life: Life | null = null
   /** Slices of former lives end too, and store nothing. */
   const busy = new Set<Promise<void>>()
+  /** Of the slices that it has claimed. */
+  const teamNames = new Map<number, string>()
   let lost: string | null = 'has not begun'
   /** When Postgres last answered, on our clock. */
   let roundAt = Number.NEGATIVE_INFINITY
@@ -134,6 +136,7 @@ export function openWorker(options: WorkOptions): Worker {
         if (claimed.kind === 'close') await closeRun(execution, claimed, work)
         else {
           const source = options.teams.find(({ name }) => name === claimed.team)!
+          teamNames.set(claimed.taken.teamId, claimed.team)
           await executeSlice(execution, claimed, source, work)
         }
       } catch (error) {
@@ -176,7 +179,11 @@ export function openWorker(options: WorkOptions): Worker {
       worker,
       loaders: openLoaders({
         ...{ url, clock, total: LOADERS, worker },
-        onRetry: (code, attempt) => logger.warn({ code, attempt }, 'loading again after a temporary failure'),
+        onRetry: (code, attempt, teamId) =>
+          logger.warn(
+            { team: teamNames.get(teamId), code, attempt },
+            'loading again after a temporary failure',
+          ),
       }),
       inHand: new Map(),
       isOver: false,

@@ -5,6 +5,7 @@
  * own, opened after the first second; figures and lines that cannot be stored are tried again, a few times once the run has
  * ended, and dropped then. Counts, names of teams and streams and texts of the log only, no value of a record.
  */
+import { randomUUID } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
@@ -17,13 +18,30 @@ export type Phase = 'plan' | 'fetch' | 'merge' | 'delete check' | 'compare' | 'e
 /** Where a stream of a run is; changed by the code that reads it. */
 export interface Step {
   phase: Phase
+  /** Pages read and their records, also those of a list that is read again; none that an earlier scan has read. */
   pages: number
+  records: number
   /** The service's count of what is being read, or null where it gives none. */
   expected: number | null
+  /** Of the list that is being read; null if the service does not count it. */
+  pagesLeft: number | null
 }
 
 export function firstStep(): Step {
-  return { phase: 'plan', pages: 0, expected: null }
+  return { phase: 'plan', pages: 0, records: 0, expected: null, pagesLeft: null }
+}
+
+/** Notes a page. `listed`: records of the list that need not be read any more, those of a continued scan included. */
+export function addPage(step: Step, records: number, count: number | null, listed: number): void {
+  Object.assign(step, {
+    phase: 'fetch',
+    pages: step.pages + 1,
+    records: step.records + records,
+    expected: count,
+  })
+  const left = count === null ? null : Math.max(0, count - listed)
+  if (left === null || left === 0) step.pagesLeft = left
+  else step.pagesLeft = step.records === 0 ? null : Math.ceil((left * step.pages) / step.records)
 }
 
 export interface Figures {
@@ -33,6 +51,9 @@ export interface Figures {
   readonly throttled: number
   readonly fetched: number
   readonly expected: number | null
+  readonly pages_left: number | null
+  /** What the report of the stream would count now. */
+  readonly counts: Readonly<Record<string, number>>
   /** Permitted requests per second of the team; null while no limit is known. */
   readonly permitted_rate: number | null
 }
@@ -88,6 +109,8 @@ export function openRunProgress(options: RunProgressOptions): RunProgress {
   if (runId === null) return unwatched(logger)
   const bounded = options.bounded ?? openBoundedQueries(url, 1)
   const watched = new Set<Watched>()
+  // Its lines are identified by this name and their numbers: `line` is given when they are stored.
+  const writer = randomUUID()
   let lines: Line[] = []
   let count = 0
   let storing: Promise<void> | null = null
@@ -130,7 +153,7 @@ export function openRunProgress(options: RunProgressOptions): RunProgress {
     await bounded
       .run(look, async (db) => {
         if (parts.length > 0) await storeParts(db, runId!, parts)
-        if (added.length > 0) await storeLines(db, runId!, added, isShared)
+        if (added.length > 0) await storeLines(db, { runId: runId!, writer, isShared }, added)
       })
       .catch(() => {
         // The next round tries again, for streams that have ended too.
@@ -185,33 +208,39 @@ function copiedTo(addLine: (level: string, args: readonly unknown[]) => void, lo
 async function storeParts(db: Kysely<Warehouse>, runId: string, parts: readonly object[]): Promise<void> {
   await sql`
     insert into intake_ops.run_progress (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected,
-      permitted_rate, began_at, updated_at)
+      pages_left, counts, permitted_rate, began_at, updated_at)
     select ${runId}, part.* from jsonb_to_recordset(${JSON.stringify(parts)}::jsonb) as part (team_id smallint,
       stream text, phase text, pages bigint, requests bigint, throttled bigint, fetched bigint, expected bigint,
-      permitted_rate double precision, began_at timestamptz, updated_at timestamptz)
+      pages_left bigint, counts jsonb, permitted_rate double precision, began_at timestamptz, updated_at timestamptz)
     on conflict (run_id, team_id, stream) do update set phase = excluded.phase, pages = excluded.pages,
       requests = excluded.requests, throttled = excluded.throttled, fetched = excluded.fetched,
-      expected = excluded.expected, permitted_rate = excluded.permitted_rate,
-      updated_at = excluded.updated_at`.execute(db)
+      expected = excluded.expected, pages_left = excluded.pages_left, counts = excluded.counts,
+      permitted_rate = excluded.permitted_rate, began_at = excluded.began_at, updated_at = excluded.updated_at`.execute(
+    db,
+  )
 }
 
 async function storeLines(
   db: Kysely<Warehouse>,
-  runId: string,
+  {
+    runId,
+    writer,
+    isShared,
+  }: { readonly runId: string; readonly writer: string; readonly isShared: boolean },
   lines: readonly Line[],
-  isShared: boolean,
 ): Promise<void> {
-  // Of two processes that number lines from the same one, the second fails and tries again.
+  // Of two processes that number lines from the same one, the second fails and tries again. A line that an earlier try has
+  // stored, although its connection was given up, is skipped.
   const base = isShared
     ? sql`(select coalesce(max(line), 0) from intake_ops.run_log where run_id = ${runId})`
     : sql`0`
   const first = isShared ? lines[0]!.line - 1 : 0
   await sql`
-    insert into intake_ops.run_log (run_id, line, at, level, team_id, stream, message)
-    select ${runId}, ${base} + log_line.line - ${first}, at, level, team_id, stream, message
+    insert into intake_ops.run_log (run_id, line, writer, number, at, level, team_id, stream, message)
+    select ${runId}, ${base} + log_line.line - ${first}, ${writer}, log_line.line, at, level, team_id, stream, message
     from jsonb_to_recordset(${JSON.stringify(lines)}::jsonb) as log_line (line integer,
       at timestamptz, level text, team_id smallint, stream text, message text)
-    ${isShared ? sql`` : sql`on conflict do nothing`}`.execute(db)
+    on conflict (run_id, writer, number) do nothing`.execute(db)
   await sql`
     delete from intake_ops.run_log
     where run_id = ${runId} and line <= (select max(line) from intake_ops.run_log where run_id = ${runId}) - ${MAX_LINES}`.execute(

@@ -193,7 +193,7 @@ export async function plannedRunOf(
   return rows[0]?.run_id ?? null
 }
 
-/** Settles the slices that no worker has begun, all or those `which` chooses, with a report without figures; within the transaction. */
+/** Settles the slices that no worker has, all or those `which` chooses, with the figures that their last workers have stored. */
 export async function settlePending(
   db: Kysely<Warehouse>,
   { runId, which = sql<boolean>`true` }: { readonly runId: string; readonly which?: RawBuilder<boolean> },
@@ -202,23 +202,31 @@ export async function settlePending(
 ): Promise<void> {
   await sql`
     with pending as (
-      select slice_id from intake_ops.slices
+      select slice_id, ${JSON.stringify(NOTHING)}::jsonb || coalesce((
+        select counts || jsonb_build_object('seconds', round(extract(epoch from updated_at - began_at), 3))
+        from intake_ops.run_progress progress
+        where (progress.run_id, progress.team_id, progress.stream) = (slices.run_id, slices.team_id, slices.stream)
+      ), '{}') || ${JSON.stringify({ status, note })}::jsonb as result
+      from intake_ops.slices
       where run_id = ${runId} and state = 'pending' and team_id is not null
         and ${which}
       order by slice_id for update skip locked
     ), settled as (
       update intake_ops.slices slice
-      set state = ${state}, settled_at = now(), result = ${JSON.stringify({ ...NOTHING, status, note })}::jsonb
+      set state = ${state}, settled_at = now(), result = pending.result
       from pending where slice.slice_id = pending.slice_id
-      returning slice.team_id, slice.stream
+      returning slice.team_id, slice.stream, slice.result
     )
     insert into intake_ops.run_streams (run_id, team_id, stream, status, requests, throttled, fetched, changed, unchanged,
       deleted, erased, dead_letters, problems, seconds, note)
-    select ${runId}, team_id, stream, ${status}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ${note} from settled
+    select ${runId}, team_id, stream, ${status}, requests, throttled, fetched, changed, unchanged, deleted, erased,
+      "deadLetters", problems, seconds, ${note} from settled, jsonb_to_record(result) as report (requests bigint,
+      throttled bigint, fetched bigint, changed bigint, unchanged bigint, deleted bigint, erased bigint,
+      "deadLetters" bigint, problems bigint, seconds numeric)
     where (select kind from intake_ops.runs where run_id = ${runId}) = 'backfill'`.execute(db)
 }
 
-/** The figures of a stream that was not read. */
+/** Of a stream that was not read. */
 export const NOTHING = {
   ...{ requests: 0, throttled: 0, fetched: 0, changed: 0, unchanged: 0, deleted: 0, erased: 0 },
   ...{ deadLetters: 0, problems: 0, seconds: 0 },

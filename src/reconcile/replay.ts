@@ -63,16 +63,19 @@ export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
       await using loaders = openLoaders({
         url,
         clock,
-        onRetry: (code, attempt) =>
-          logger.warn({ code, attempt }, 'rewriting again after a temporary failure'),
+        onRetry(code, attempt, teamId) {
+          const team = teams.find((each) => each.teamId === teamId)?.name
+          logger.warn({ team, code, attempt }, 'rewriting again after a temporary failure')
+        },
       })
       const done: { name: string; streams: { stream: StreamName; report: ReplayReport }[] }[] = []
       for (const team of teams) {
         const reports: { stream: StreamName; report: ReplayReport }[] = []
+        const using = { session, loaders: loaders.ofTeam(team.teamId) }
         for (const stream of streams) {
           reports.push({
             stream: stream.name,
-            report: await replayed({ ...options, signal }, { session, loaders }, team, stream),
+            report: await replayed({ ...options, signal }, using, team, stream),
           })
         }
         // Columns of exports refer to questions of forms, and either may have been rebuilt.

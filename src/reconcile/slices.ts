@@ -164,7 +164,15 @@ async function replaySlice(part: Part): Promise<Settling> {
   await using session = await openSession({ url: options.url, purpose: 'replay', worker })
   let [phase, fetched]: [Phase, number] = ['compare', 0]
   progress.watch(team.teamId, stream.name, () => {
-    return { phase, pages: 0, requests: 0, throttled: 0, fetched, expected: null, permitted_rate: null }
+    const none = {
+      pages: 0,
+      requests: 0,
+      throttled: 0,
+      expected: null,
+      pages_left: null,
+      permitted_rate: null,
+    }
+    return { phase, fetched, counts: {}, ...none }
   })
   const onProgress = (_team: string, _stream: string, records: number) => {
     fetched = records

@@ -75,6 +75,7 @@ export async function runExportRoad(url: string, pieces: () => Iterable<Buffer>)
   await using loaders = openLoaders({ url, clock: systemClock })
   const taken = await takeSlice(session.db, { teamId: 1, stream: 'exports', slice: '' }, '1')
   const source = {
+    team: 'north',
     client: fileClient(pieces),
     serviceClock: openServiceClock(),
     clock: systemClock,

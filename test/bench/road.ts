@@ -71,6 +71,7 @@ async function sourceAt(
   const { stream } = sample
   const taken = await takeSlice(session.db, { teamId: 1, stream: stream.name, slice: '' }, '1')
   return {
+    team: 'one',
     client: bytesClient(pageAt, pagesOf(sample, total), total),
     serviceClock: openServiceClock(),
     clock: systemClock,

@@ -91,6 +91,11 @@ test('reports read and loaded records, and the progress under the names of team 
   expect(notes).toEqual(['began', 'succeeded: 3 fetched, 3 changed, 0 deleted'])
   expect(figures()).toEqual({
     ...{ phase: 'ended', pages: 2, requests: 2, throttled: 0, fetched: 3, expected: 3, permitted_rate: null },
+    pages_left: 0,
+    counts: {
+      ...{ requests: 2, throttled: 0, fetched: 3, changed: 3, unchanged: 0 },
+      ...{ deleted: 0, erased: 0, deadLetters: 0, problems: 0 },
+    },
   })
   expect(logged).toEqual([])
   expect(report).toMatchObject({ status: 'succeeded', note: null, requests: 2, throttled: 0 })

@@ -100,7 +100,7 @@ test('a list that is never stable is read three times; conflicts of any scan are
   expect([...conflicting].sort()).toEqual(['a', 'b', 'c'])
   expect(rig.service.received).toHaveLength(3)
   const again = {
-    ...{ level: 30, stream: 'patients', reason: 'rows_repeated' },
+    ...{ level: 30, team: 'north', stream: 'patients', reason: 'rows_repeated' },
     msg: 'the list changed while it was read; reading it again',
   }
   expect(said).toEqual([

@@ -155,6 +155,22 @@ test('only slices of its teams and, if it is of a run, of this run are executed'
   expect(await states(other)).toEqual(['two patients pending', 'two forms pending', 'pending'])
 })
 
+test('a batch that is loaded again names its team in the log', async () => {
+  const { works, waiting } = openWork()
+  await plan('one', 'two')
+  start(works)
+  await expect.poll(() => waiting.length).toBe(4)
+  const part = waiting.map((each) => each.part).find(({ team }) => team.name === 'two')!
+  let tries = 0
+  await part.loaders.run(async () => {
+    tries += 1
+    if (tries === 1) throw Object.assign(new Error('no'), { code: '40001' })
+  })
+  expect(logged.map((line) => JSON.parse(line))).toMatchObject([
+    { team: 'two', attempt: 1, msg: 'loading again after a temporary failure' },
+  ])
+})
+
 test('slices that it is executing when it is closed are given back, which counts as no takeover', async () => {
   const { works, waiting } = openWork()
   const run = await plan('one')

@@ -165,7 +165,7 @@ test('a canceled run stays running while a worker loads a stream of it, and its 
   const cancel = () => cancelRun({ url: database.url, clock: systemClock, forMs: 0 }, Number(run))
   expect(await cancel()).toEqual({ status: 'running', canceled: true })
   const [{ me }] = (await rowsOf<{ me: string }>(session, 'select session_user as me')) as [{ me: string }]
-  const note = `canceled by ${me}; the next run continues`
+  const note = `canceled with runs cancel (database user ${me}); the next run continues`
   expect(await states(run)).toEqual(['north forms claimed', `south forms canceled ${note}`, 'end pending'])
   await rowsOf(session, `update intake_ops.slices set state = 'done' where state = 'claimed'`)
   expect(await cancelRun({ url: database.url, clock: systemClock, forMs: 60_000 }, Number(run))).toEqual({
@@ -173,6 +173,50 @@ test('a canceled run stays running while a worker loads a stream of it, and its 
   })
   expect(await runs()).toMatchObject([{ status: 'interrupted', error: `south/forms: ${note}`, dated: true }])
   expect(await cancel()).toEqual({ status: 'interrupted', canceled: false })
+})
+
+test('a stream that is canceled while its worker stands still has the figures that were stored until then', async () => {
+  const run = await plan(['north forms', 'north packets', 'south forms'], { is_detached: true })
+  const other = await plan(['south packets'])
+  const { claim } = await work('aaaaaaa1')
+  expect(await claim(2, ['north'])).toHaveLength(2)
+  const counts = { requests: 12, throttled: 1, fetched: 300, changed: 250, unchanged: 50, deleted: 2 }
+  await rowsOf(
+    session,
+    `insert into intake_ops.run_progress (run_id, team_id, stream, phase, pages, requests, throttled, fetched, counts, began_at, updated_at)
+     select run, $1, 'forms', 'fetch', 1, 12, 1, 300, counts, '2026-01-01T00:00:00Z', '2026-01-01T00:00:02.5Z'
+     from (values ($2::bigint, $4::jsonb), ($3, '{"fetched": 9}')) as part (run, counts)`,
+    [north, run, other, JSON.stringify({ ...counts, erased: 3, deadLetters: 4, problems: 5 })],
+  )
+  await rowsOf(
+    session,
+    `update intake_ops.slices set heartbeat_at = now() - interval '1 minute' where state = 'claimed'`,
+  )
+  expect(await cancelRun({ url: database.url, clock: systemClock, forMs: 60_000 }, Number(run))).toEqual({
+    ...{ status: 'interrupted', canceled: true },
+  })
+  const stored = await rowsOf(
+    session,
+    `select team_id = $2 as north, stream, requests::int, throttled::int, fetched::int, changed::int, unchanged::int, deleted::int,
+       erased::int, dead_letters::int as dead, problems::int, seconds::float8, result ->> 'note' = note as noted,
+       (result ->> 'deadLetters')::int as "deadLetters", result ->> 'status' as status
+     from intake_ops.run_streams join intake_ops.slices using (run_id, team_id, stream) where run_id = $1 order by slice_id`,
+    [run, north],
+  )
+  const none = { requests: 0, throttled: 0, fetched: 0, changed: 0, unchanged: 0, deleted: 0 }
+  const ended = { noted: true, status: 'interrupted' }
+  expect(stored).toEqual([
+    {
+      ...{ ...counts, north: true, stream: 'forms', erased: 3, dead: 4, problems: 5, seconds: 2.5, ...ended },
+      deadLetters: 4,
+    },
+    ...[
+      { north: true, stream: 'packets' },
+      { north: false, stream: 'forms' },
+    ].map((place) => ({
+      ...{ ...none, ...place, erased: 0, dead: 0, problems: 0, seconds: 0, ...ended, deadLetters: 0 },
+    })),
+  ])
 })
 
 test('a run that a worker is just closing is left to it', async () => {

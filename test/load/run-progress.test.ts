@@ -31,7 +31,7 @@ function later<Row extends object>(url: string, text: string) {
 
 const FIGURES = {
   ...{ phase: 'fetch' as Phase, pages: 1, requests: 2, throttled: 0, fetched: 3, expected: null },
-  permitted_rate: null,
+  ...{ pages_left: null, counts: {}, permitted_rate: null },
 }
 
 it('times are those of the run’s clock, and lines go to its own log too', async () => {
@@ -66,16 +66,18 @@ it('the figures are stored again when they change, such as the count of a list, 
   const now = {
     ...{ phase: 'plan' as Phase, pages: 0, requests: 0, throttled: 0, fetched: 0 },
     ...{ expected: null as number | null, permitted_rate: null as number | null },
+    ...{ pages_left: null as number | null, counts: {} },
   }
   progress.watch(teamId, 'patients', () => ({ ...now }))
   const stored = () =>
     later(
       url,
-      `select phase, pages::int, requests::int, throttled::int, fetched::int, expected::int, permitted_rate
-       from intake_ops.run_progress`,
+      `select phase, pages::int, requests::int, throttled::int, fetched::int, expected::int, permitted_rate,
+         pages_left::int, counts from intake_ops.run_progress`,
     )
   await expect.poll(stored).toEqual([now])
   Object.assign(now, { phase: 'fetch', pages: 2, requests: 4, throttled: 1, fetched: 20, expected: 45 })
+  Object.assign(now, { pages_left: 3, counts: { changed: 7, deadLetters: 1 } })
   now.permitted_rate = 12.5
   await expect.poll(stored).toEqual([now])
 })
@@ -134,6 +136,58 @@ it('the last figures and lines of a run are tried again, on a new connection', a
   progress.note({ team: 'north', stream: 'patients' }, 'the end')
   await progress[Symbol.asyncDispose]()
   expect(await stored()).toEqual([{ phase: 'ended', log: ['the end'] }])
+})
+
+it('a stream that another process goes on with has its figures, and its time', async () => {
+  const { url, runId, teamId, teams } = await openRun()
+  let micros = 1_000_000_000_000_000
+  const clock = { now: () => micros, sleep: systemClock.sleep }
+  const shared = { url, runId, teams, clock, logger: pino({ level: 'silent' }), isShared: true }
+  const stored = () =>
+    later(
+      url,
+      `select pages::int, extract(epoch from updated_at - began_at)::int as seconds from intake_ops.run_progress`,
+    )
+  await using one = openRunProgress(shared)
+  one.watch(teamId, 'patients', () => ({ ...FIGURES, pages: 500 }))
+  await expect.poll(stored).toEqual([{ pages: 500, seconds: 0 }])
+  micros += 60_000_000
+  await using other = openRunProgress(shared)
+  let pages = 1
+  other.watch(teamId, 'patients', () => ({ ...FIGURES, pages }))
+  await expect.poll(stored).toEqual([{ pages: 1, seconds: 0 }])
+  ;[micros, pages] = [micros + 5_000_000, 10]
+  await expect.poll(stored).toEqual([{ pages: 10, seconds: 5 }])
+})
+
+it('a line that was stored although its connection was given up is stored once, and those after it follow', async () => {
+  const { url, runId, teams } = await openRun()
+  await using real = openBoundedQueries(url, 1)
+  let tries = 0
+  const bounded: typeof real = {
+    ...real,
+    async run(look, work) {
+      const result = await real.run(look, work)
+      tries += 1
+      if (tries > 2) return result
+      progress.logger.info('again')
+      throw new Error('the answer came too late')
+    },
+  }
+  const shared = { url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }), isShared: true }
+  await using progress = openRunProgress({ ...shared, bounded })
+  await using other = openRunProgress(shared)
+  progress.logger.info('again')
+  other.logger.info('again')
+  const lines = () => later(url, 'select message from intake_ops.run_log order by line')
+  await expect.poll(lines).toHaveLength(4)
+  await expect
+    .poll(() => {
+      vi.advanceTimersByTime(1_000)
+      return tries
+    })
+    .toBe(3)
+  expect(await lines()).toHaveLength(4)
 })
 
 it('lines that could not be stored keep their order, before those that were logged since', async () => {

@@ -154,7 +154,10 @@ test('what fails in passing is tried again, with a warning, and is no failure', 
   await rows('drop trigger fail_once on intake.forms')
   expect([status, teams[0]!.streams[0]!.report]).toMatchObject(['succeeded', { rewritten: 2, note: null }])
   expect(lines.map((line) => JSON.parse(line))).toEqual([
-    { level: 40, code: 'serialization', attempt: 1, msg: 'rewriting again after a temporary failure' },
+    {
+      ...{ level: 40, team: teams[0]!.name, code: 'serialization', attempt: 1 },
+      msg: 'rewriting again after a temporary failure',
+    },
   ])
 })
 

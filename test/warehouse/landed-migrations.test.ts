@@ -77,6 +77,7 @@ aa6082b6fd90 0185_slices_of_other_runs.sql
 95943cf3de9a 0190_scans_comment.sql
 f90bd19d1a41 0191_slices_of_a_source.sql
 82ecfdbad694 0192_words_of_questions.sql
+70b51de043f3 0195_figures_of_running_streams.sql
 `
 
 test('a migration that has landed says what it said then, so that old and new databases are the same', () => {

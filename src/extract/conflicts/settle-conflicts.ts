@@ -47,7 +47,7 @@ export async function settleConflicts(
     const undone = await undoneDeletes(source, session, gone)
     if (overrule) {
       source.logger.warn(
-        { stream: stream.name, records: ids.length },
+        { team: source.team, stream: stream.name, records: ids.length },
         'stored with times ahead of the service; its answer decides',
       )
     }

@@ -61,7 +61,7 @@ async function readFiles(
   ids: readonly string[],
   { dry, migrated }: SliceOptions,
 ): Promise<void> {
-  const { client, clock, logger, url, taken } = source
+  const { client, clock, logger, url, taken, team, stream } = source
   const none: ReadonlyMap<string, StoredExport> = new Map()
   const stored = migrated ? await storedExports(session.db, taken.teamId, ids) : none
   // Leaves one request in flight to the other streams.
@@ -70,7 +70,8 @@ async function readFiles(
     url,
     clock,
     count,
-    onRetry: (code, attempt) => logger.warn({ code, attempt }, 'reading an export again after a failure'),
+    onRetry: (code, attempt) =>
+      logger.warn({ team, stream: stream.name, code, attempt }, 'reading an export again after a failure'),
   })
   let failure: { readonly error: unknown } | null = null
   await Promise.all(

@@ -85,7 +85,7 @@ export async function scanUntilStable(
   options: SliceOptions,
   request: ScanRequest = {},
 ): Promise<Scans> {
-  const { stream, taken, logger, tally } = source
+  const { team, stream, taken, logger, tally } = source
   const untouched = !options.migrated || (await isUntouched(session, taken.teamId, stream))
   const conflicting = new Set<string>()
   const all: ScanReport[] = []
@@ -109,7 +109,7 @@ export async function scanUntilStable(
     for (const id of last.conflicting) conflicting.add(id)
     if (last.stable || last.stopped || tries === SCANS) return { last, all, conflicting }
     logger.info(
-      { stream: stream.name, reason: last.reason, scan: tries },
+      { team, stream: stream.name, reason: last.reason, scan: tries },
       'the list changed while it was read; reading it again',
     )
   }

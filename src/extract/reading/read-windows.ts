@@ -42,14 +42,14 @@ export async function readWindows(
   options: SliceOptions,
   filter: DateFilter,
 ): Promise<SliceNote> {
-  const { clock, taken, stream, logger } = source
+  const { clock, taken, team, stream, logger } = source
   const now = instantOf(clock.now())
   const { after, checkpoint, note } = planWindow(taken.cursor, options.window, now)
   let reason = note
   if (after !== null) {
     const window = await readWindow(source, session, options, filter, after, checkpoint)
     if (window.kind === 'read') return note === null ? window.note : joinNotes(sinceNote(note), window.note)
-    logger.warn({ stream: stream.name }, `${window.reason}; reading everything`)
+    logger.warn({ team, stream: stream.name }, `${window.reason}; reading everything`)
     reason = note === null ? window.reason : `${note}; ${window.reason}`
   }
   // Only a stable scan of everything proves which record is the newest, and may move `swept_at`. A scan with withheld

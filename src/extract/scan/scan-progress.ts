@@ -44,6 +44,8 @@ export interface ScanProgress {
   decide(resumed: boolean | null, page: number): Promise<ScanState | null>
   /** What the continued scan had found; null if none is continued. */
   continued(): ScanState | null
+  /** Records of the kept pages that count as read, those that are read again aside. */
+  skipped(): number
   /** Notes a page; an id is null where an entry has none. */
   add(facts: PageFacts, ids: readonly (string | null)[]): void
   isDue(): boolean
@@ -56,7 +58,7 @@ export interface ScanProgress {
 
 /** `request`: what the scan requests. `isContinued`: false if an earlier scan is not to be continued. */
 export async function openScanProgress(
-  { stream, taken, loaders, clock, step, logger }: Source,
+  { team, stream, taken, loaders, clock, logger }: Source,
   { db }: Session,
   seenIds: SeenIds,
   { request, isContinued }: { readonly request: string; readonly isContinued: boolean },
@@ -86,6 +88,7 @@ export async function openScanProgress(
   let ids = 0
   let keptAt = clock.now()
   let took = 0
+  let skipped = 0
 
   return {
     kept: isDecided ? undefined : { first: first!, pages: new Map(facts.map((each) => [each.number, each])) },
@@ -97,14 +100,19 @@ export async function openScanProgress(
         numbers.clear()
         return null
       }
-      logger.info({ stream: stream.name, pages: numbers.size }, 'continuing a scan that ended early')
-      step.pages += numbers.size
       // The first page and this one are read again.
+      const notAgain = facts.filter(({ number }) => number !== 1 && number !== page)
+      skipped = notAgain.reduce((sum, { records }) => sum + records, 0)
+      logger.info(
+        { team, stream: stream.name, pages: notAgain.length },
+        `continuing a scan that ended early: ${notAgain.length} pages are not read again`,
+      )
       await seenIds.restore(place, earlier!, [1, page])
       continued = earlier!
       return continued
     },
     continued: () => continued,
+    skipped: () => skipped,
     add(page, pageIds) {
       if (page.number === 1) first = page
       waiting.push({ facts: page, ids: pageIds })

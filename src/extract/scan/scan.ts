@@ -13,6 +13,7 @@ import type { Page, PagesOptions } from '../../api/paging/pages.ts'
 import { type Envelope, FUTURE_TOLERANCE_SECONDS } from '../../core/envelope.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
+import { addPage } from '../../load/run-progress.ts'
 import { type Reading, type ReadRecord, readRecord } from '../../normalize/read-record.ts'
 import { isPartial } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
@@ -80,13 +81,12 @@ export async function scanStream(
   const recall = mode === 'skip-unchanged' && !everySummary
   const known = isKnowable ? await openKnownEntries(source, session, { recall }) : null
   const path = client.pathOf(stream.list!)
-  const progress =
-    request.progress === undefined
-      ? null
-      : await openScanProgress(source, session, seenIds, {
-          request: JSON.stringify([client.apiVersion, path, query, everySummary]),
-          isContinued: request.progress === 'continue',
-        })
+  const scanned = {
+    request: JSON.stringify([client.apiVersion, path, query, everySummary]),
+    isContinued: request.progress === 'continue',
+  }
+  const isKept = request.progress !== undefined
+  const progress = isKept ? await openScanProgress(source, session, seenIds, scanned) : null
   const conflicting = new Set<string>()
   const options: PagesOptions = {
     ...{ resource, meter, signal, idsRepeat },
@@ -120,8 +120,9 @@ export async function scanStream(
       else seenIds.add(id)
     }
     tally.fetched += page.records.length
-    Object.assign(source.step, { phase: 'fetch', pages: source.step.pages + 1, expected: page.count })
-    source.onProgress({ fetched: tally.fetched - fetchedBefore, expected: page.count })
+    const listed = tally.fetched - fetchedBefore + (progress?.skipped() ?? 0)
+    addPage(source.step, page.records.length, page.count, listed)
+    source.onProgress({ fetched: listed, expected: page.count })
     if (dated !== undefined) {
       const present = microsOf(serviceClock.observedAt(page.receivedAt) as Instant)
       newest = latest(entries, dated, instantOf(present + FUTURE_TOLERANCE_SECONDS * 1_000_000), newest)
@@ -140,16 +141,14 @@ export async function scanStream(
   await known?.keep(complete ? pages.outcome.pages : null)
   const distinct = (await seenIds.count()) + unkeyed
   const stopped = reason === 'filter_ignored'
-  const { startedAt } = stateNow()
   const report = {
-    startedAt,
+    ...stateNow(),
     seenIds,
     conflicting: [...conflicting],
     distinct,
     count,
     complete,
     listed,
-    newest,
     stopped,
   }
   // A log grows while it is read, and its entries may share ids: the entries it had at the start were read.

@@ -19,8 +19,8 @@ export interface LoadersOptions {
   /** Sessions of all teams; those of one when left out. */
   readonly total?: number
   readonly clock: Clock
-  /** Called before each retry. */
-  readonly onRetry?: (code: string, attempt: number) => void
+  /** Called before each retry; `teamId` is negative for work that belongs to no team. */
+  readonly onRetry?: (code: string, attempt: number, teamId: number) => void
   readonly lockTimeoutMs?: number
   /** Ends the names of the sessions (`ConnectionOptions.worker`). */
   readonly worker?: string | undefined
@@ -74,7 +74,10 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
     }
   }
 
-  async function persist<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
+  async function persist<Result>(
+    teamId: number,
+    work: (session: Session) => Promise<Result>,
+  ): Promise<Result> {
     for (let tries = 1; ; tries++) {
       // A failure of the work itself, such as an unreachable service, is not retried with another session.
       let isOfWork = false
@@ -87,7 +90,7 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
         )
       } catch (error) {
         if (isOfWork || verdictOf(error) !== 'retry' || tries === ATTEMPTS) throw error
-        options.onRetry?.((error as { code?: string }).code ?? 'unknown', tries)
+        options.onRetry?.((error as { code?: string }).code ?? 'unknown', tries, teamId)
         await clock.sleep(PAUSE_MS * tries)
       }
     }
@@ -100,7 +103,7 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
   }
 
   const ofTeam = (teamId: number): Loaders => ({
-    run: (work) => queue.add(teamId, () => persist(work)),
+    run: (work) => queue.add(teamId, () => persist(teamId, work)),
     ready: () => queue.onNoneWaiting(teamId),
   })
 

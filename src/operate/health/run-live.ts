@@ -8,10 +8,10 @@ import type { Figures } from '../../load/run-progress.ts'
 import type { Warehouse } from '../../warehouse/tables.ts'
 
 /** A stream of a running run, as last stored. */
-export interface StoredProgress extends Figures {
+export interface StoredProgress extends Omit<Figures, 'counts'> {
   readonly team: string
   readonly stream: string
-  /** From the beginning of the stream to the last time its row was stored. */
+  /** From when the process that reads it began with it to the last time its row was stored. */
   readonly seconds: number
 }
 
@@ -42,10 +42,10 @@ export interface Live {
 /** What the stored progress means: rates, use of the budget, time left. */
 export function progressOf(stored: readonly StoredProgress[]): Live {
   const streams = stored.map((each): LiveStream => {
-    const { fetched, expected, seconds, phase } = each
+    const { fetched, pages, pages_left, seconds, phase } = each
     const rate = fetched > 0 && seconds > 0 ? fetched / seconds : null
-    const isFetching = phase === 'fetch' && rate !== null && expected !== null
-    return { ...each, rate, seconds_left: isFetching ? Math.max(0, expected - fetched) / rate : null }
+    const isFetching = phase === 'fetch' && pages > 0 && pages_left !== null
+    return { ...each, rate, seconds_left: isFetching ? (pages_left * seconds) / pages : null }
   })
   const teams = [...new Set(stored.map(({ team }) => team))].map((team): LiveTeam => {
     const own = stored.filter((each) => each.team === team)
@@ -63,7 +63,8 @@ export function progressOf(stored: readonly StoredProgress[]): Live {
 export async function readProgress(db: Kysely<Warehouse>, runId: number): Promise<readonly StoredProgress[]> {
   const { rows } = await sql<StoredProgress>`
     select team.name as team, stream, phase, pages::float8 as pages, requests::float8 as requests,
-      throttled::float8 as throttled, fetched::float8 as fetched, expected::float8 as expected, permitted_rate,
+      throttled::float8 as throttled, fetched::float8 as fetched, expected::float8 as expected,
+      pages_left::float8 as pages_left, permitted_rate,
       greatest(0, extract(epoch from updated_at - began_at))::float8 as seconds
     from intake_ops.run_progress join intake.teams team using (team_id)
     where run_id = ${runId} order by phase = 'ended', team.name, began_at, stream`.execute(db)
@@ -108,6 +109,8 @@ export interface ShownSlice {
   readonly phase: string | null
   /** The same; the number of requests if the stream was settled before that, null if it failed or was interrupted. */
   readonly pages: number | null
+  /** Of the list that is being read; null if that is unknown. */
+  readonly pages_left: number | null
   readonly fetched: number | null
   readonly expected: number | null
   /** Since it was last claimed, until it was settled; null while it is pending. */
@@ -122,7 +125,7 @@ export async function readSlices(db: Kysely<Warehouse>, runId: number): Promise<
       epoch::float8 as epoch, owner, to_json(claimed_at) #>> '{}' as claimed_at,
       case when state = 'claimed' then greatest(0, extract(epoch from now() - heartbeat_at))::float8 end as silent_seconds,
       to_json(settled_at) #>> '{}' as settled_at, takeovers, progress.phase, progress.fetched::float8 as fetched,
-      progress.expected::float8 as expected,
+      progress.expected::float8 as expected, progress.pages_left::float8 as pages_left,
       case when result ->> 'status' in ('failed', 'interrupted') then null
         else coalesce(progress.pages, (result ->> 'requests')::bigint)::float8 end as pages,
       case when state <> 'pending' then greatest(0, extract(epoch from coalesce(settled_at, now()) - claimed_at))::float8
@@ -131,6 +134,7 @@ export async function readSlices(db: Kysely<Warehouse>, runId: number): Promise<
     left join intake.teams team using (team_id)
     left join intake_ops.run_progress progress
       on (progress.run_id, progress.team_id, progress.stream) = (slice.run_id, slice.team_id, slice.stream)
+        and (slice.state <> 'done' or progress.phase = 'ended')
     where slice.run_id = ${runId} order by slice_id`.execute(db)
   return rows
 }
@@ -202,12 +206,14 @@ function pagesOf(slice: ShownSlice): number {
 
 /** All pages of a stream that is not settled; null if their number cannot be estimated. */
 function lengthOf(slice: ShownSlice, done: readonly ShownSlice[]): number | null {
-  const { phase, fetched, expected } = slice
+  const { phase, pages_left } = slice
   const pages = pagesOf(slice)
   if (isInHand(slice) && phase !== null && !['plan', 'fetch'].includes(phase)) return pages
-  if (pages > 0 && expected !== null)
-    return Math.max(pages, fetched === null || fetched === 0 ? 0 : Math.ceil((expected * pages) / fetched))
-  const like = done.filter(({ stream }) => stream === slice.stream)
-  if (like.length === 0) return null
+  if (pages > 0 && pages_left !== null) return pages + pages_left
+  const alike = done.filter(({ stream }) => stream === slice.stream)
+  if (alike.length === 0) return null
+  // The pages of a stream that was taken over are those of its last worker.
+  const whole = alike.filter(({ takeovers }) => takeovers === 0)
+  const like = whole.length === 0 ? alike : whole
   return Math.max(pages, like.reduce((total, each) => total + pagesOf(each), 0) / like.length)
 }

@@ -98,7 +98,10 @@ export async function verify(options: VerifyOptions): Promise<VerifySummary> {
         url,
         clock,
         total: LOADERS,
-        onRetry: (code, attempt) => logger.warn({ code, attempt }, 'loading again after a temporary failure'),
+        onRetry(code, attempt, teamId) {
+          const team = teams.find((each) => each.teamId === teamId)?.name
+          logger.warn({ team, code, attempt }, 'loading again after a temporary failure')
+        },
       })
       const queue = openFairQueue({ perTeam: 1, total: TEAMS_AT_ONCE })
       const done = await Promise.all(

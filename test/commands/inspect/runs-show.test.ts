@@ -50,10 +50,10 @@ test('a running run shows its streams, live ones first, each once, and the time 
     `${RUN}
      insert into intake_ops.run_streams (run_id, team_id, stream, status, requests, throttled, fetched, changed, deleted)
        values (1, 1, 'forms', 'succeeded', 2, 1, 30, 4, 5);
-     insert into intake_ops.run_progress (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected, began_at, updated_at)
-       values (1, 1, 'forms', 'ended', 2, 2, 1, 30, 30, now(), now()),
-         (1, 2, 'patients', 'fetch', 6, 7, 0, 60, 120, now() - interval '60 s', now()),
-         (1, 2, 'packets', 'plan', 0, 0, 0, 0, null, now(), now())`,
+     insert into intake_ops.run_progress (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected, pages_left, began_at, updated_at)
+       values (1, 1, 'forms', 'ended', 2, 2, 1, 30, 30, 0, now(), now()),
+         (1, 2, 'patients', 'fetch', 6, 7, 0, 60, 120, 6, now() - interval '60 s', now()),
+         (1, 2, 'packets', 'plan', 0, 0, 0, 0, null, null, now(), now())`,
   )
   await slices(
     [1, 'forms', 'done', 'a', 0, 0],
@@ -87,16 +87,19 @@ test('where nobody executes the slices it says so; where all counts are known, w
   await slices([1, 'patients', 'done', 'a', 0, 0], [2, 'patients', 'pending', null, 0, 0])
   const waiting = await show(1)
   expect(waiting).toContain('slices: 1 pending, 0 claimed, 1 done')
-  expect(waiting).toContain('no worker executes it: start intake-sync work, or serve')
+  const waits = '  waiting for a worker: none has a slice of it; start intake-sync work, or serve'
+  expect(waiting.slice(0, 2)).toEqual([expect.stringMatching(/^run 1, backfill: running \(/), waits])
+  const list = async () => (await runCommand(['runs'], { DATABASE_URL: warehouse.url })).stdout
+  expect(await list()).toContain(`\n  ${waits}\n`)
   expect(waiting).toContain('left: 1 stream; none being read; time left: unknown (no page yet)')
   await query(
     warehouse.url,
     `update intake_ops.slices set state = 'claimed', owner = 'b', heartbeat_at = now(), claimed_at = now() - interval '100 s' where team_id = 2;
-     insert into intake_ops.run_progress (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected, began_at, updated_at)
-       values (1, 2, 'patients', 'fetch', 5, 5, 0, 50, 150, now() - interval '100 s', now())`,
+     insert into intake_ops.run_progress (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected, pages_left, began_at, updated_at)
+       values (1, 2, 'patients', 'fetch', 5, 5, 0, 50, 150, 10, now() - interval '100 s', now())`,
   )
   const reading = await show(1)
-  expect(reading.join('\n')).not.toContain('no worker')
+  expect(reading.join('\n') + (await list())).not.toContain('waiting')
   expect(reading.find((line) => line.startsWith('left: '))).toMatch(
     /5 of about 15 pages; 4\.\d pages per minute; time left: about 3 min \d+ s$/,
   )

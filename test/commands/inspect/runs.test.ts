@@ -117,8 +117,8 @@ test('a run that workers execute is running, and shows how far each of its slice
   await query(
     warehouse.url,
     `insert into intake_ops.run_progress
-       (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected, permitted_rate, began_at, updated_at)
-     select coalesce(run, $1), 1, stream, phase, pages, 1, 0, fetched, 900, 20, now() - began * interval '1 second', now()
+       (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected, pages_left, permitted_rate, began_at, updated_at)
+     select coalesce(run, $1), 1, stream, phase, pages, 1, 0, fetched, 900, 6, 20, now() - began * interval '1 second', now()
      from (values (null, 'forms', 'fetch', 3, 300, 20), (1, 'forms', 'fetch', 99, 99, 20), (null, 'packets', 'ended', 2, 200, 90),
        (null, 'messages', 'fetch', 1, 100, 40)) as row (run, stream, phase, pages, fetched, began)`,
     [run],

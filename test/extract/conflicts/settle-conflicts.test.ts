@@ -89,7 +89,7 @@ test('an answer that loses is fetched again with a pause, three times, and then 
   expect(pauses).toEqual([700, 700, 700])
   expect(await stored()).toEqual({ ahead: 'true', usual: 'new' })
   const msg = 'stored with times ahead of the service; its answer decides'
-  expect(said).toEqual([{ level: 40, stream: 'patients', records: 1, msg }])
+  expect(said).toEqual([{ level: 40, team: 'north', stream: 'patients', records: 1, msg }])
   const [after] = await rig.rows<{ newer: boolean }>(
     `select version = $1::timestamptz + interval '1 microsecond' as newer from intake_raw.records where id = 'ahead'`,
     [before!.version],

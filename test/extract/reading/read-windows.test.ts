@@ -1,4 +1,5 @@
 /** Windows from the checkpoint on: when the filter is trusted, when everything is read instead, and what moves on. */
+import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Instant, instantOf, microsOf } from '../../../src/core/time.ts'
 import { readWindows } from '../../../src/extract/reading/read-windows.ts'
@@ -48,14 +49,16 @@ const checkpoint = async () =>
 
 async function read(window: Partial<WindowOptions> = {}, dry = false) {
   ;(rig.service.received as unknown[]).length = 0
-  const source = await rig.source('responses')
+  const said: object[] = []
+  const logger = pino({ base: null }, { write: (line: string) => void said.push(JSON.parse(line)) })
+  const source = await rig.source('responses', { logger })
   const options = { allowMassDelete: false, dry, migrated: true, window: { ...USUAL, ...window } }
   const note = await readWindows(source, rig.session, options, FILTER)
   const queries = rig.service.received
     .map(({ url }) => new URL(url, rig.service.url))
     .filter(({ pathname }) => pathname === '/v2/responses')
     .map(({ searchParams }) => searchParams.get('submitted_after'))
-  return { note, queries, tally: source.tally }
+  return { note, queries, said, tally: source.tally }
 }
 const stored = async () =>
   (
@@ -140,8 +143,10 @@ describe('everything is read instead', () => {
     await noteErased(rig.session.db, erasures, 'p', [{ stream: 'responses', id: 'erased' }])
     await settled({ newest: known.submitted_at, swept_at: SWEPT })
     filtered(lie)
-    const { note, queries, tally } = await read()
+    const { note, queries, said, tally } = await read()
     expect(note).toEqual({ text: `${why}; everything was read`, attention: false })
+    const place = { team: 'north', stream: 'responses' }
+    expect(said).toMatchObject([{ ...place, msg: `${why}; reading everything` }])
     expect(queries).toEqual([daysBefore(known.submitted_at, 4), null])
     // What the window loaded is unchanged by then.
     expect(tally).toMatchObject({ fetched: 5, erased: 1, unchanged })

@@ -46,6 +46,7 @@ export async function runExports(baseUrl: string, url: string, options: RunOptio
   const tally = emptyTally()
   const meter = { requests: 0, throttled: 0 }
   const source = {
+    team: 'north',
     client: heard.client,
     serviceClock: openServiceClock(),
     clock: { ...systemClock, sleep: (_: number, signal?: AbortSignal) => systemClock.sleep(1, signal) },

@@ -59,6 +59,8 @@ interface Night {
   readonly newest: string | null
   /** As those see it who watch the run. */
   readonly pages: number
+  /** After each page, the pages that remained. */
+  readonly left: readonly (number | null)[]
   readonly said: readonly object[]
   readonly ended: boolean
 }
@@ -83,6 +85,7 @@ async function night({
   const before = rig.service.received.length
   const { clock, step } = steppedClock()
   const said: object[] = []
+  const left: (number | null)[] = []
   const source = await rig.source(stream, {
     clock,
     logger: pino({ base: null, timestamp: false }, { write: (line) => void said.push(JSON.parse(line)) }),
@@ -92,6 +95,7 @@ async function night({
     // Progress is due with every page.
     onProgress: () => {
       step()
+      left.push(source.step.pagesLeft)
       count += 1
       if (count > pages) controller.abort(new Error('ended early'))
     },
@@ -121,6 +125,7 @@ async function night({
     text,
     newest,
     pages: source.step.pages,
+    left,
     said,
     ended,
   }
@@ -153,9 +158,14 @@ test('a scan that ended early goes on where it was, and the next one begins at t
     ...range(2, 20).filter((page) => page !== last && !kept.includes(page)),
   ])
   expect(rest).toMatchObject({ text: null, ended: true, fetchedById: [] })
-  expect(rest.pages).toBe(kept.length + rest.asked.length)
-  const msg = 'continuing a scan that ended early'
-  expect(rest.said).toEqual([{ level: 30, stream: 'patients', pages: kept.length, msg }])
+  // Those who watch see the pages that it reads itself, and that all others are on kept pages.
+  expect(rest.pages).toBe(rest.asked.length)
+  const pages = kept.length - 2
+  expect(rest.asked).toHaveLength(20 - pages)
+  // The first page is read before it is known that the scan is continued.
+  expect(rest.left).toEqual([19, ...range(0, rest.pages - 2).reverse()])
+  const msg = `continuing a scan that ended early: ${pages} pages are not read again`
+  expect(rest.said).toEqual([{ level: 30, team: 'north', stream: 'patients', pages, msg }])
   expect(await stored()).toHaveLength(200)
   expect(await keptPages()).toEqual([])
   expect((await night()).asked).toHaveLength(20)

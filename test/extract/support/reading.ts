@@ -61,6 +61,7 @@ export async function openRig(): Promise<Rig> {
       const stream = streamNamed(name)!
       const taken = await takeSlice(session.db, { teamId, stream: name, slice: '' }, runId)
       return {
+        team: 'north',
         client: heard.client,
         serviceClock,
         clock: systemClock,

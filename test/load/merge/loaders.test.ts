@@ -91,16 +91,16 @@ async function untilBlocked(count = 1): Promise<readonly number[]> {
 test.each(['straight', 'merge'] as const)(
   'a table that stays locked is reported as locked, and once it is free the same batch loads (%s)',
   async (mode) => {
-    const retries: [string, number][] = []
+    const retries: [string, number, number][] = []
     const pauses: number[] = []
     await using loaders = openLoaders({
       url: database.url,
       clock: { now: systemClock.now, sleep: async (milliseconds) => void pauses.push(milliseconds) },
       lockTimeoutMs: 60,
-      onRetry: (code, attempt) => retries.push([code, attempt]),
+      onRetry: (...retry) => retries.push(retry),
     })
     await lockPatients()
-    const error = await load(loaders, ['Ann', 'Bo'], mode).catch((each: unknown) => each)
+    const error = await load(loaders.ofTeam(9), ['Ann', 'Bo'], mode).catch((each: unknown) => each)
     expect(error).toBeInstanceOf(IntakeError)
     expect(error).toMatchObject({
       code: 'table_locked',
@@ -108,8 +108,8 @@ test.each(['straight', 'merge'] as const)(
       hint: expect.stringContaining('pg_locks'),
     })
     expect(retries).toEqual([
-      ['table_locked', 1],
-      ['table_locked', 2],
+      ['table_locked', 1, 9],
+      ['table_locked', 2, 9],
     ])
     expect(pauses).toEqual([500, 1_000])
     await stranger.client.query('commit')

@@ -14,19 +14,27 @@ import { createTestDatabase } from '../../support/database.ts'
 
 const stored = (over: Partial<StoredProgress>): StoredProgress => ({
   ...{ team: 'north', stream: 'patients', phase: 'fetch', pages: 3, requests: 30, throttled: 1 },
-  ...{ fetched: 300, expected: 1_200, permitted_rate: 20, seconds: 3 },
+  ...{ fetched: 300, expected: 1_200, pages_left: 9, permitted_rate: 20, seconds: 3 },
   ...over,
 })
 
 it('says how much of the budget is used, and how long the longest list still takes', () => {
   const { streams, teams, seconds_left } = progressOf([
     stored({}),
-    stored({ stream: 'forms', requests: 15, throttled: 0, fetched: 10, expected: 20, seconds: 1 }),
-    stored({ stream: 'documents', phase: 'ended', requests: 0, throttled: 0, fetched: 0, expected: null }),
-    stored({ team: 'south', phase: 'plan', fetched: 0, expected: null, permitted_rate: null, seconds: 0 }),
+    stored({ stream: 'forms', requests: 15, throttled: 0, pages_left: 3, fetched: 10, seconds: 1 }),
+    stored({ stream: 'documents', phase: 'ended', requests: 0, throttled: 0, fetched: 0, pages_left: null }),
+    stored({
+      team: 'south',
+      phase: 'plan',
+      fetched: 0,
+      pages: 0,
+      pages_left: null,
+      permitted_rate: null,
+      seconds: 0,
+    }),
     // Its list is read; one of the others has grown while it was read.
     stored({ team: 'west', phase: 'merge', requests: 0, permitted_rate: null, seconds: 2 }),
-    stored({ team: 'west', stream: 'forms', requests: 99, fetched: 30, expected: 20 }),
+    stored({ team: 'west', stream: 'forms', requests: 99, fetched: 30, pages_left: 0 }),
   ])
   expect(streams.map(({ rate, seconds_left: left }) => [rate, left])).toEqual([
     [100, 9],
@@ -62,6 +70,7 @@ const slice = (over: Partial<ShownSlice>): ShownSlice => ({
     takeovers: 0,
     phase: null,
     pages: null,
+    pages_left: null,
     fetched: null,
     expected: null,
   },
@@ -79,8 +88,8 @@ describe('the time that a run of workers still needs', () => {
     // 10 of 40 pages, and 10 of 20, in 20 seconds each; 10 more as the stream of the other team had.
     const slices = [
       done('forms'),
-      claimed('one', { pages: 10, fetched: 1_000, expected: 4_000 }),
-      claimed('two', { stream: 'packets', pages: 10, fetched: 100, expected: 200 }),
+      claimed('one', { pages: 10, pages_left: 30 }),
+      claimed('two', { stream: 'packets', pages: 10, pages_left: 10 }),
       slice({ team: 'south', stream: 'forms' }),
       close,
     ]
@@ -100,11 +109,6 @@ describe('the time that a run of workers still needs', () => {
     expect(etaOf([done('forms'), slice({ stream: 'forms' }), close])).toMatchObject({
       ...{ slices_left: 1, rate: null, slices_unknown: 0, seconds_left: null },
     })
-    // Pages without a record yet say nothing about their length.
-    for (const fetched of [0, null]) {
-      const begun = claimed('one', { pages: 5, fetched, expected: 900 })
-      expect(etaOf([begun, close])).toMatchObject({ expected_pages: 5, seconds_left: 0 })
-    }
     // Its worker is gone: the pages that it read do not count.
     const silent = (seconds: number) => claimed('one', { stream: 'forms', pages: 9, silent_seconds: seconds })
     expect(etaOf([done('forms'), silent(60), close])).toMatchObject({
@@ -115,6 +119,24 @@ describe('the time that a run of workers still needs', () => {
       workers: 1,
       pages: 9,
     })
+  })
+
+  it('of a stream that another worker has taken over follows from what this one reads, and from whole streams like it', () => {
+    // 6 pages in 20 seconds, and 12 remain: those that the first worker read count neither as read nor as remaining.
+    const continued = claimed('two', {
+      pages: 6,
+      pages_left: 12,
+      fetched: 600,
+      expected: 10_000,
+      takeovers: 1,
+    })
+    expect(etaOf([continued, close])).toMatchObject({ pages: 6, expected_pages: 18, seconds_left: 40 })
+    const short = { ...done('forms'), pages: 2, seconds: 4, takeovers: 1 }
+    const next = slice({ team: 'south', stream: 'forms' })
+    // 18 pages in 44 seconds, then 12 and 10 more.
+    expect(etaOf([continued, done('forms'), short, next, close])!.seconds_left).toBeCloseTo((22 * 44) / 18)
+    // Where all were taken over, what is known of them is better than nothing.
+    expect(etaOf([continued, short, next, close])!.seconds_left).toBeCloseTo(14 / (8 / 24))
   })
 
   it('is zero if all lists are read to their end, and if the run only has to be closed', () => {
@@ -139,11 +161,12 @@ it('lines of the log, streams and slices are those of the run, in their order', 
       (1, 2, '2026-01-01T00:00:00Z', 'warn', 1, 'forms', 'second'), (1, 10, '2026-01-01T00:00:00Z', 'info', null, null, 'last'),
       (1, 1, '2026-01-01T00:00:00Z', 'info', 2, null, 'first'), (2, 3, '2026-01-01T00:00:00Z', 'info', null, null, 'of another');
     insert into intake_ops.run_progress
-      (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected, began_at, updated_at)
-    values (1, 2, 'forms', 'ended', 1, 2, 3, 4, 5, '2026-01-01', '2026-01-01'),
-      (1, 1, 'patients', 'fetch', 1, 2, 3, 4, null, '2026-01-01T00:00:09Z', '2026-01-01T00:00:10Z'),
-      (1, 1, 'packets', 'plan', 0, 0, 0, 0, null, '2026-01-01T00:00:01Z', '2026-01-01T00:00:00Z'),
-      (2, 1, 'forms', 'fetch', 1, 2, 3, 4, 5, now(), now());
+      (run_id, team_id, stream, phase, pages, requests, throttled, fetched, expected, began_at, updated_at, pages_left)
+    values (1, 2, 'forms', 'ended', 1, 2, 3, 4, 5, '2026-01-01', '2026-01-01', 0),
+      (1, 1, 'patients', 'fetch', 1, 2, 3, 4, null, '2026-01-01T00:00:09Z', '2026-01-01T00:00:10Z', 8),
+      (1, 1, 'packets', 'plan', 0, 0, 0, 0, null, '2026-01-01T00:00:01Z', '2026-01-01T00:00:00Z', null),
+      (1, 1, 'forms', 'fetch', 99, 2, 3, 4, null, '2026-01-01T00:00:02Z', '2026-01-01T00:00:02Z', 1),
+      (2, 1, 'forms', 'fetch', 1, 2, 3, 4, 5, now(), now(), null);
     insert into intake_ops.slices (run_id, team_id, stream, spec, state, claimed_at, settled_at, heartbeat_at, result)
     select run, team, stream, '{}', state, '2026-01-01', settled::timestamptz, case state when 'claimed' then now() + interval '1 hour' end, result::jsonb
     from (values (1, 1, 'forms', 'done', '2026-01-01T00:01:00Z', '{"status": "succeeded", "requests": 7}'),
@@ -161,11 +184,14 @@ it('lines of the log, streams and slices are those of the run, in their order', 
   const shown = await readProgress(db, 1)
   expect(shown.map(({ team, stream, seconds }) => [team, stream, seconds])).toEqual([
     ['south', 'packets', 0],
+    ['south', 'forms', 0],
     ['south', 'patients', 1],
     ['north', 'forms', 0],
   ])
-  expect(shown[2]).toMatchObject({ pages: 1, requests: 2, throttled: 3, fetched: 4, expected: 5 })
+  expect(shown.map(({ pages_left }) => pages_left)).toEqual([null, 1, 8, 0])
+  expect(shown[3]).toMatchObject({ pages: 1, requests: 2, throttled: 3, fetched: 4, expected: 5 })
   const slices = await readSlices(db, 1)
+  // The figures of a stream whose first worker stored some, and whose last one took less than a second, are not the first's.
   // What a failed or interrupted stream asked for is no measure of its length.
   expect(slices.map(({ team, stream, pages, seconds }) => [team, stream, pages, seconds])).toEqual([
     ['south', 'forms', 7, 60],
