@@ -50,7 +50,7 @@ export interface TeamSummary {
 export interface PlannedRun {
   readonly runId: string
   readonly teams: readonly string[]
-  /** Without the one that closes the run. */
+  /** With the one that closes the run. */
   readonly slices: number
   /** Processes that execute slices of any run now. */
   readonly workers: number
@@ -68,7 +68,7 @@ export async function planBackfill(options: BackfillOptions): Promise<PlannedRun
     await using control = await openSession({ url: options.url, purpose: 'plan' })
     const { runId, teams } = await plan(options, control, { isDetached: true })
     const names = teams.map(({ name }) => name)
-    const slices = options.streams.length * teams.length
+    const slices = options.streams.length * teams.length + 1
     return { runId, teams: names, slices, workers: await countWorkers(control.db) }
   } catch (error) {
     throw warehouseError(error)

@@ -107,7 +107,7 @@ async function plan(url: string, ask: (control: Session) => Promise<Asked>): Pro
     const runId = await control.db
       .transaction()
       .execute((transaction) => insertRun(transaction, requested, spec, parts, planning))
-    return { runId, slices: parts.length, workers: await countWorkers(control.db) }
+    return { runId, slices: parts.length + 1, workers: await countWorkers(control.db) }
   } catch (error) {
     throw warehouseError(error)
   }

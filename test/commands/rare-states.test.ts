@@ -42,7 +42,7 @@ it('pages are counted per second where one or more are read in one, else per min
   )
   const ofMinute = ['1.2 pages per minute', '56.9 pages per minute']
   expect(said).toEqual([
-    ...[undefined, ...ofMinute, '1 pages per second', '9.4 pages per second', '120 pages per second'],
+    ...[undefined, ...ofMinute, '1 page per second', '9.4 pages per second', '120 pages per second'],
   ])
   expect(etaText({ ...eta, rate: null, seconds_left: 70 })).toBe(
     'left: 2 streams; 2 streams read by 1 worker: 6 of about 12 pages; time left: about 1 min 10 s',

@@ -92,7 +92,7 @@ describe('the stored reports of a run', () => {
       ...{ signal: new AbortController().signal, onProgress: () => {} },
     })
     const teams = ['one', 'two']
-    expect(planned).toEqual({ runId: planned.runId, teams, slices: 4, workers: 0 })
+    expect(planned).toEqual({ runId: planned.runId, teams, slices: 5, workers: 0 })
     expect(await rowsOf(session, 'select kind, options from intake_ops.runs')).toEqual([
       {
         kind: 'backfill',

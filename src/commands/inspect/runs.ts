@@ -196,7 +196,7 @@ export function etaText(eta: Eta): string {
   const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
   const of = expected_pages === null ? 'an unknown number' : `about ${Math.round(expected_pages)}`
   const [factor, unit] = rate !== null && rate < 0.95 ? [60, 'minute'] : [1, 'second']
-  const speed = rate === null ? '' : `; ${Math.round(rate * factor * 10) / 10} pages per ${unit}`
+  const speed = rate === null ? '' : `; ${counted(Math.round(rate * factor * 10) / 10, 'page')} per ${unit}`
   const read = `${counted(slices_claimed, 'stream')} read by ${counted(workers, 'worker')}: ${pages} of ${of} pages${speed}`
   const whyUnknown =
     slices_unknown > 0

@@ -151,6 +151,6 @@ export function printPlanned(
   const more =
     workers === 0 ? 'no worker is running: start intake-sync work, or serve' : `workers: ${workers}`
   context.stdout.write(
-    `run ${id} is planned: ${slices} slice(s); intake-sync runs show ${id} shows how far it is\n${more}\n`,
+    `run ${id} is planned: ${slices} slices; intake-sync runs show ${id} shows how far it is\n${more}\n`,
   )
 }

@@ -141,7 +141,7 @@ it('a planned run is named with what shows how far it is, and says where no work
     printPlanned(context, { ...planned, workers }, document)
     return written()
   }
-  const first = 'run 7 is planned: 3 slice(s); intake-sync runs show 7 shows how far it is\n'
+  const first = 'run 7 is planned: 3 slices; intake-sync runs show 7 shows how far it is\n'
   expect(said(0, null)).toBe(`${first}no worker is running: start intake-sync work, or serve\n`)
   expect(said(2, null)).toBe(`${first}workers: 2\n`)
   expect(JSON.parse(said(2, { streams: {} }))).toEqual({
