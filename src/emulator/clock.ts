@@ -93,7 +93,7 @@ function two(number: number): string {
 
 /** True for the years 1 to 2254, which a stamp represents exactly to the microsecond. */
 export function isStampable(microseconds: number): boolean {
-  return microseconds >= -62_135_596_800_000_000 && microseconds <= 8_993_462_400_000_000
+  return microseconds >= -62_135_596_800_000_000 && microseconds < 8_993_721_600_000_000
 }
 
 const ISO = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?$/i

@@ -1,7 +1,12 @@
-/** The control of an emulator gives what it creates ids and stamps of its own. */
+/** The control of an emulator: ids and stamps of what it creates, its time, and its teams. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { startEmulator } from '../../src/emulator/server.ts'
 import { placeQuestions } from '../../src/emulator/world/seeded/make-form.ts'
+import { callerOf } from './caller.ts'
+import { stillClock } from './still-clock.ts'
 
 it('each form that is added has ids that no other form, question or choice has', async () => {
   await using emulator = await startEmulator({ port: 0, patients: 2 })
@@ -28,4 +33,44 @@ it('ids of the questions of an added form depend on its team, its place among th
     expect(forms.at(at)).toEqual(added)
     expect(added.questions).toEqual(placeQuestions({ questions }, key, at))
   }
+})
+
+it('time is advanced by nothing or more, up to the last time that a stamp can show', async () => {
+  await using emulator = await startEmulator({ port: 0, patients: 1, clock: stillClock })
+  const { control } = emulator
+  const now = () => control.world().now()
+  const end = Date.parse('2255-01-01T00:00:00Z')
+  const start = Date.parse(now())
+  for (const milliseconds of [-1, Number.NaN, Number.POSITIVE_INFINITY, end - start])
+    expect(() => control.advance(milliseconds)).toThrow('the clock cannot be moved so far')
+  control.advance(0)
+  expect(Date.parse(now())).toBe(start)
+  control.advance(0.0014)
+  expect(now()).toBe(`${new Date(start).toISOString().slice(0, 19)}.000001Z`)
+  control.advance(end - start - 1)
+  expect(now()).toBe('2254-12-31T23:59:59.999001Z')
+  const send = (body: unknown) => callerOf(emulator).send('POST', '/_control/faults', body, {})
+  for (const body of ['7', '{}', { faults: 7 }, 'null'])
+    expect((await send(body)).body).toEqual({ detail: 'Send {"faults": "name=probability,…"}.' })
+})
+
+it('there are two teams in each environment, and credentials and imports are those of the first', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'emulator-teams-'))
+  const importPatients = join(folder, 'people.csv')
+  writeFileSync(importPatients, 'first,last\nOnly,One\n')
+  await using emulator = await startEmulator({
+    ...{ port: 0, patients: 2, responses: 2, apiKey: 'key', apiSecret: 'secret', importPatients },
+  })
+  rmSync(folder, { recursive: true })
+  const { environments, imported, control } = emulator
+  expect(environments.map(({ name, teams }) => [name, ...teams.map((team) => team.name)])).toEqual([
+    ['production', 'Riverside Clinic', 'Harbour Practice'],
+    ['sandbox', 'Riverside Clinic (sandbox)', 'Harbour Practice (sandbox)'],
+  ])
+  const teams = environments.flatMap((environment) => environment.teams)
+  expect([teams[0]!.api_key, teams[0]!.api_secret]).toEqual(['key', 'secret'])
+  expect(new Set(teams.flatMap(({ api_key, api_secret }) => [api_key, api_secret])).size).toBe(8)
+  expect(imported).toMatchObject({ patients: 1, forms: 0, responses: 0 })
+  const first = teams.map(({ name }) => control.world(name).patients.at(0)!.last_name)
+  expect(first.map((name) => name === 'One')).toEqual([true, false, false, false])
 })

@@ -82,6 +82,24 @@ it('a burst refuses ten requests, and begins anew only where it applies again', 
   expect(bursts.goOn(rules, none, '/v2/patients')).toBe(none)
 })
 
+it('a burst has the length of its own rule, whatever other faults apply, and ends with its rule', () => {
+  const rules = parseFaults('slow=7,throttle-burst=3,throttle-burst@forms=2')
+  const bursts = new Bursts()
+  const begun = new Map([
+    ['slow', '7'],
+    ['throttle-burst', '3'],
+  ] as const)
+  expect(bursts.goOn(rules, begun, '/v2/patients')).toEqual(begun)
+  const slow = new Map([['slow', '7']] as const)
+  const going = Array.from({ length: 3 }, () => bursts.goOn(rules, slow, '/v2/patients'))
+  expect(going).toEqual([new Map([...slow, ['throttle-burst', '3']]), going[0], slow])
+  expect(bursts.goOn(rules, begun, '/v2/patients').get('throttle-burst')).toBe('3')
+  expect(bursts.goOn(parseFaults('slow=7,throttle-burst=3'), slow, '/v2/patients')).toBe(slow)
+  expect(new Bursts().goOn(parseFaults('throttle-burst=1'), begun, '/v2/forms').has('throttle-burst')).toBe(
+    true,
+  )
+})
+
 it('events are delayed for a second, and an acknowledged one is sent again half a second later', async () => {
   const { clock, waits } = impatient()
   await using emulator = await startEmulator({ port: 0, patients: 1, clock })

@@ -188,3 +188,16 @@ it('figures of all teams are sums, their lists and notes are joined, and hashes 
     ]),
   ])
 })
+
+it('a stream is repaired where all that differed was, and only then', () => {
+  const figures = { missing: ['m'], extra: ['e'], different: [{ id: 'd', fields: ['city'] }] }
+  const verdicts = [0, 1, 2, 3].map((repaired) => {
+    const streams = [compared('patients', { ...figures, repaired })]
+    return verifyText(context, summary([{ name: 'north', streams, deep: null }]))
+      .split('\n')
+      .find((line) => line.startsWith('patients '))!
+      .split(/\s+/)
+      .at(-1)
+  })
+  expect(verdicts).toEqual(['differs', 'differs', 'differs', 'repaired'])
+})

@@ -30,7 +30,7 @@ describe('the choices of an item', () => {
       { valueReference: { reference: 'Patient/1' } },
       { value: { Coding: { code: 'old', display: 'Older' } } },
       { value: 'bare' },
-      { initialSelected: true, otherValueString: 'not a value', valued: 'nor this' },
+      { initialSelected: true, othervalueString: 'not a value', valued: 'nor this' },
       {},
     ]
     const option = [{ valueDate: '2026-01-02' }]
@@ -60,7 +60,7 @@ describe('the choices of an item', () => {
     const others = [
       { valueCoding: coding },
       { valueCoding: coding, ...points('itemWeight', { valueDecimal: 5 }) },
-      { valueString: 'x', ...points('itemWeight', { valueString: '6' }) },
+      { valueString: 'x', ...points('itemWeight', { valueDecimal: '6' }) },
       { valueString: 'x', ...points('itemWeights', { valueDecimal: 6 }) },
       { valueString: 'x', ...points('note', { valueDecimal: 6 }) },
     ]

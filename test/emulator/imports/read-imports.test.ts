@@ -73,6 +73,7 @@ describe('people', () => {
     ])
     expect(await values('first, city,note\nA, Ulm,x\n')).toEqual([['A', ' Ulm']])
     expect(await values('first,city\nA, Ulm\n')).toEqual([['A', ' Ulm']])
+    expect(await values('first\n A\n')).toEqual([[' A', '']])
     expect(await values('first,city\r\nA, Ulm\r\nB,"x, y"')).toEqual([
       ['A', ' Ulm'],
       ['B', 'x, y'],
@@ -152,6 +153,9 @@ describe('surveys', () => {
       await clients('other.csv'),
     ]
     expect(again).toEqual(one)
+    expect(one.slice(0, 3).map(({ first_name, last_name }) => `${first_name} ${last_name}`)).toEqual([
+      ...['伟 Jones', 'Ελένη Ng', 'Daniel Brown'],
+    ])
     expect(other).not.toEqual(one)
     expect(one.map(({ external_id }) => external_id)).toEqual(
       Array.from({ length: 40 }, (_, nth) => `row ${nth + 1}`),
@@ -168,6 +172,15 @@ describe('surveys', () => {
     ).toBeGreaterThan(20)
   })
 
+  it('of titles alone have their questions, and what divides them is what makes most of them', async () => {
+    for (const [text, questions] of [
+      ['a;b;c,d', 3],
+      ['a\tb', 2],
+      ['a', 1],
+    ] as const)
+      expect([text, (await importSurvey(written('titles.csv', text))).questions]).toEqual([text, questions])
+  })
+
   it.each<[separated: string, text: string, first: string[]]>([
     ['commas', 'a,b;c\n1,2;3\n', ['1', '2;3']],
     ['commas, if as many fit', 'a,b;c\n', []],
@@ -177,9 +190,50 @@ describe('surveys', () => {
     ['what splits more rows as the titles are split', 'a;b,c\n1;2,3\n4;5,6\n7;8;9,0\n', ['1;2', '3']],
     ['what splits into more cells, if as many rows fit', 'a;b;c,d\n1;2;3,4\n', ['1', '2', '3,4']],
     ['commas, if nothing divides them', 'a\n1;2\n', ['1;2']],
+    ['what splits rows as the titles are split', 'a,x;b\n1,2,3;4\n5,6,7;8\n', ['1,2,3', '4']],
     ['the first twenty rows', `a;b,c\n${'1;2\n'.repeat(20)}${'1,2\n'.repeat(40)}`, ['1', '2']],
   ])('are divided by %s', async (_what, text, first) => {
     const { rows } = await importSurvey(written('divided.csv', text))
     expect(rows[0] ?? []).toEqual(first)
+  })
+})
+
+describe('questionnaires', () => {
+  it('are the files of a folder that are some, in the order of their paths; the others are named', async () => {
+    const questions = mkdtempSync(join(folder, 'questions-'))
+    const put = (name: string, content: string) => writeFileSync(join(questions, name), content)
+    const asked = (title: string, ...texts: string[]) =>
+      JSON.stringify({
+        ...{ resourceType: 'Questionnaire', title },
+        item: texts.map((text, at) => ({ linkId: String(at), type: 'string', text })),
+      })
+    put('b.json', asked('Second', 'Q3'))
+    put('A.JSON', asked('First', 'Q1', 'Q2'))
+    put('c.yml', 'resourceType: Questionnaire\ntitle: Third\nitem: []\n')
+    put('d.yaml', 'title: [\n')
+    put('e.json', '{')
+    put('f.json', asked('x').replace('Questionnaire', 'Patient'))
+    put('g.json', '[]')
+    put('h.json', JSON.stringify({ resourceType: 'Questionnaire', item: {} }))
+    put('note.txt', asked('Not read', 'Q'))
+    const { imported, report } = await readImports({ ...NO_FILES, importQuestionnaires: questions })
+    expect(report).toEqual({
+      ...{ patients: 0, forms: 3, questions: 3, responses: 0, skipped: ['f.json', 'g.json'] },
+      failed: [
+        { file: 'd.yaml', reason: expect.stringMatching(/^is not valid YAML \([A-Z_]+, line \d\)$/) },
+        { file: 'e.json', reason: 'is not valid JSON' },
+        { file: 'h.json', reason: 'has another value where a list is expected' },
+      ],
+    })
+    const [ids, key] = [new IdSpace(keyOf('forms')), keyOf('x')]
+    expect(imported.forms.map((form, at) => form(ids, key, at).name)).toEqual(['First', 'Second', 'Third'])
+  })
+
+  it('of a folder that is not there are refused with the option', async () => {
+    const importQuestionnaires = join(folder, 'nowhere')
+    await expect(readImports({ ...NO_FILES, importQuestionnaires })).rejects.toMatchObject({
+      ...{ name: 'EmulatorOptionError', option: 'import-questionnaires' },
+      message: expect.stringContaining(`${importQuestionnaires} cannot be read: `),
+    })
   })
 })
