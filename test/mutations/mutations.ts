@@ -2475,10 +2475,10 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/analytics/privacy.test.ts'],
   },
   {
-    bug: 'a part that cannot be closed is not reported',
+    bug: 'of the parts that cannot be closed the last one is reported',
     file: 'src/operate/serve/serve.ts',
     from: 'if (failures.length > 0) throw failures[0]',
-    to: 'if (failures.length > 1) throw failures[0]',
+    to: 'if (failures.length > 0) throw failures.at(-1)',
     tests: ['test/operate/serve/closing.test.ts'],
   },
   {
