@@ -100,6 +100,8 @@ const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/ {2,}/g, '  '],
   // Rows a second.
   [/(ago {2}succeeded {2})[\d,.]+/g, '$1RATE'],
+  // Nothing until autovacuum has analyzed the table.
+  [/^(other days {2})(–|[\d,]+)(?= )/gm, '$1ESTIMATE'],
   // Of the last year only.
   [/^(Table {2}week .*\n(\d{4}-.*\n)+|Nothing was asked or sent in the last year\.\n)/gm, ''],
 ]
