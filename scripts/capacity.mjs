@@ -190,6 +190,8 @@ const DEFAULTS = {
   'max-wal': '64',
 }
 
+const ACCEPTED = { teams: 'a whole number above 0', limit: 'a number above 0, or 20/s, 1000/min, 5000/h' }
+
 function readOptions(words) {
   const options = Object.fromEntries(
     Object.entries(DEFAULTS).map(([name, value]) => [name, { type: 'string', default: value }]),
@@ -200,7 +202,9 @@ function readOptions(words) {
     Object.keys(DEFAULTS).map((name) => {
       const [, text, unit] = /^(.*?)(?:\/(s|min|h))?$/.exec(values[name])
       const number = Number(text) / (name === 'limit' && unit ? SECONDS_OF[unit] : 1)
-      if (!(number > 0) || (unit && name !== 'limit')) throw new Error(`--${name} takes a number above 0`)
+      const isNumber = name === 'limit' || (!unit && (name !== 'teams' || Number.isInteger(number)))
+      if (!(number > 0) || !isNumber)
+        throw new Error(`--${name} takes ${ACCEPTED[name] ?? 'a number above 0'}`)
       return [name, number]
     }),
   )

@@ -1,5 +1,5 @@
--- Figures of streams that are being read, so that one whose worker stops for good is settled with them, and the time left
--- of a scan that is continued or repeated is right; and what identifies a line of a log, so that it is stored once.
+-- Lets a stream whose worker is gone be settled with its last figures, and gives the right time left for a scan that is
+-- continued or repeated. Also identifies each line of a log, so that it is stored once.
 
 alter table intake_ops.run_progress
   add column pages_left bigint,

@@ -94,7 +94,10 @@ export function openTeam(
   setMaxListeners(0, signal)
   const { name, teamId, timezone = 'UTC', ...connection } = team
   const version = options.version === undefined ? {} : { version: options.version }
-  const open = () => openLimiter({ ...connection, store: options.budgets?.ofTeam(teamId), clock, logger })
+  const open = () => {
+    const store = options.budgets?.ofTeam(teamId)
+    return openLimiter({ ...connection, store, clock, logger, team: name })
+  }
   const limiter = team.limiter ?? open()
   const client = openClient({
     ...connection,

@@ -138,14 +138,7 @@ function limited(team: NumberedTeam, { budgets, clock, logger }: BackfillOptions
   const { concurrency, giveUpAfterMs, rateLimit } = team
   const open = () => {
     const store = budgets?.ofTeam(team.teamId)
-    return openLimiter({
-      concurrency,
-      giveUpAfterMs,
-      rateLimit,
-      store,
-      clock,
-      logger: logger.child({ team: team.name }),
-    })
+    return openLimiter({ concurrency, giveUpAfterMs, rateLimit, store, clock, logger, team: team.name })
   }
   return { ...team, limiter: team.limiter ?? open() }
 }

@@ -117,7 +117,13 @@ export async function executeSlice(
   }
   using cancellation = await turn((session) => openCancellation(session, { url, runId, signal }))
   const teams = [{ name: claimed.team, teamId }]
-  await using progress = openRunProgress({ url, runId, teams, clock, logger, isShared: true, bounded })
+  await using progress = openRunProgress({ url, runId, teams, clock, logger, claimed, bounded })
+  if (claimed.takeovers > 0) {
+    progress.logger.warn(
+      { team: claimed.team, stream: stream.name },
+      'taken over from a worker that ended: the figures of the stream will be those of its last worker',
+    )
+  }
   const own = { ...options, logger: progress.logger, signal: cancellation.signal }
   await using team = openTeam({ ...source, teamId }, own)
   const part = { claimed, team, stream, progress, worker, options: own, loaders: loaders.ofTeam(teamId) }

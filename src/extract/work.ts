@@ -80,7 +80,7 @@ export function openWorker(options: WorkOptions): Worker {
   let life: Life | null = null
   /** Slices of former lives end too, and store nothing. */
   const busy = new Set<Promise<void>>()
-  /** Of the slices that it has claimed. */
+  /** Names of the teams whose slices it has claimed. */
   const teamNames = new Map<number, string>()
   let lost: string | null = 'has not begun'
   /** When Postgres last answered, on our clock. */

@@ -32,8 +32,8 @@ export function whyStopped({ reason }: AbortSignal): string {
   return reason instanceof Canceled ? reason.message : STOPPED
 }
 
-function canceledBy(login: string): string {
-  return `canceled with runs cancel (database user ${login})`
+export function canceledBy(login: string): string {
+  return `canceled by database user ${login}, with intake-sync runs cancel`
 }
 
 export function isCanceled({ reason }: AbortSignal): boolean {

@@ -176,3 +176,12 @@ export async function closeAbandoned(
     return true
   })
 }
+
+/** Whether another worker has claimed the slice since, or it was taken away. */
+export async function isLost(
+  db: Kysely<Warehouse>,
+  { sliceId, epoch }: Pick<ClaimedSlice, 'sliceId' | 'epoch'>,
+) {
+  const lost = sql`select from intake_ops.slices where slice_id = ${sliceId} and epoch > ${epoch}`
+  return (await lost.execute(db)).rows.length > 0
+}

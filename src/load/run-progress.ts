@@ -12,13 +12,15 @@ import type { Clock } from '../core/clock.ts'
 import type { StreamName } from '../core/envelope.ts'
 import { type BoundedQueries, openBoundedQueries } from '../warehouse/bounded-queries.ts'
 import type { Warehouse } from '../warehouse/tables.ts'
+import type { ClaimedSlice } from './claims.ts'
+import { isLost } from './lost-slices.ts'
 
 export type Phase = 'plan' | 'fetch' | 'merge' | 'delete check' | 'compare' | 'ended'
 
 /** Where a stream of a run is; changed by the code that reads it. */
 export interface Step {
   phase: Phase
-  /** Pages read and their records, also those of a list that is read again; none that an earlier scan has read. */
+  /** Pages read and their records. Includes pages of a list that is read again; excludes pages that an earlier scan read. */
   pages: number
   records: number
   /** The service's count of what is being read, or null where it gives none. */
@@ -31,7 +33,7 @@ export function firstStep(): Step {
   return { phase: 'plan', pages: 0, records: 0, expected: null, pagesLeft: null }
 }
 
-/** Notes a page. `listed`: records of the list that need not be read any more, those of a continued scan included. */
+/** Notes a page. `listed`: records of the list that are read or need no reading, including those of the continued scan. */
 export function addPage(step: Step, records: number, count: number | null, listed: number): void {
   Object.assign(step, {
     phase: 'fetch',
@@ -75,8 +77,8 @@ export interface RunProgressOptions {
   readonly teams: readonly { readonly name: string; readonly teamId: number }[]
   readonly clock: Clock
   readonly logger: Logger
-  /** True if other processes execute parts of the run too, and number lines of the same log. */
-  readonly isShared?: boolean
+  /** The slice of a run that other processes execute too, whose lines are in the same log; nothing is stored once it is lost. */
+  readonly claimed?: Pick<ClaimedSlice, 'sliceId' | 'epoch'>
   /** What it stores with, and leaves open; default: a connection of its own. */
   readonly bounded?: BoundedQueries
 }
@@ -105,11 +107,11 @@ interface Watched {
 }
 
 export function openRunProgress(options: RunProgressOptions): RunProgress {
-  const { url, runId, teams, clock, logger, isShared = false } = options
+  const { url, runId, teams, clock, logger, claimed } = options
   if (runId === null) return unwatched(logger)
   const bounded = options.bounded ?? openBoundedQueries(url, 1)
   const watched = new Set<Watched>()
-  // Its lines are identified by this name and their numbers: `line` is given when they are stored.
+  // A line is identified by this name and its number. Its `line` is assigned when it is stored.
   const writer = randomUUID()
   let lines: Line[] = []
   let count = 0
@@ -152,8 +154,9 @@ export function openRunProgress(options: RunProgressOptions): RunProgress {
     const look = { purpose: 'run progress', milliseconds: LIMIT_MS }
     await bounded
       .run(look, async (db) => {
+        if (claimed !== undefined && (await isLost(db, claimed))) return
         if (parts.length > 0) await storeParts(db, runId!, parts)
-        if (added.length > 0) await storeLines(db, { runId: runId!, writer, isShared }, added)
+        if (added.length > 0) await storeLines(db, [runId!, writer], added, claimed !== undefined)
       })
       .catch(() => {
         // The next round tries again, for streams that have ended too.
@@ -222,12 +225,9 @@ async function storeParts(db: Kysely<Warehouse>, runId: string, parts: readonly 
 
 async function storeLines(
   db: Kysely<Warehouse>,
-  {
-    runId,
-    writer,
-    isShared,
-  }: { readonly runId: string; readonly writer: string; readonly isShared: boolean },
+  [runId, writer]: readonly [string, string],
   lines: readonly Line[],
+  isShared: boolean,
 ): Promise<void> {
   // Of two processes that number lines from the same one, the second fails and tries again. A line that an earlier try has
   // stored, although its connection was given up, is skipped.

@@ -68,7 +68,7 @@ export async function boundedQuery<Result>(
 
 interface Connections {
   readonly pool: pg.Pool
-  /** Those of queries under way. */
+  /** Connections of running queries. */
   readonly inUse: Set<pg.PoolClient>
 }
 

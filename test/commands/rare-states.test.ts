@@ -67,7 +67,7 @@ it.each([
   ['running', true, 'is canceled, and still loads what it has read; see intake-sync runs show 7'],
   // Somebody else canceled it before.
   ['running', false, 'is canceled, and still loads what it has read; see intake-sync runs show 7'],
-  ['succeeded', false, 'had ended: succeeded'],
+  ['succeeded', false, 'has already ended (succeeded)'],
 ])('a run that is %s after it was canceled by this command (%s) %s', (status, canceled, says) => {
   expect(canceledText(7, status, canceled)).toBe(says)
 })

@@ -105,7 +105,7 @@ describe('a detached run', () => {
     expect(await slices(run)).toHaveLength(members.length * STREAMS.length + 1)
     const pending = await runCommand(['runs', 'show', String(run)], env)
     expect(pending.stdout).toContain(`run ${run}, backfill: running`)
-    expect(pending.stdout).toContain('waiting for a worker: none has a slice of it')
+    expect(pending.stdout).toContain('waiting for a worker: none has claimed a slice')
     expect(pending.stdout).toContain(
       `left: ${members.length * STREAMS.length} streams; none being read; time left: unknown`,
     )
@@ -143,7 +143,7 @@ describe('a detached run', () => {
     expect(JSON.parse(canceled.stdout)).toEqual({ run_id: run, status: 'interrupted', canceled: true })
     expect((await slices(run)).map(({ state }) => state)).toEqual(['canceled', 'canceled', 'canceled'])
     expect((await ended(run)).error).toMatch(
-      /^a\.0\/patients: canceled with runs cancel \(database user .*\); the next run continues\na\.0\/forms: canceled/,
+      /^a\.0\/patients: canceled by database user .*, with intake-sync runs cancel; the next run continues\na\.0\/forms: canceled/,
     )
     expect((await runCommand(['backfill', '--team', 'a.0', '--streams', 'forms'], env)).code).toBe(0)
   })

@@ -48,18 +48,18 @@ describe('runs cancel', () => {
     )
     expect(stored!.login).toBe(stored!.me)
     expect(stored!.error).toContain(
-      `canceled with runs cancel (database user ${stored!.me}); the next run continues`,
+      `canceled by database user ${stored!.me}, with intake-sync runs cancel; the next run continues`,
     )
     // The line may be wrapped.
     const listed = (await runs()).stdout.replace(/\s+/g, ' ')
-    expect(listed).toContain(`canceled with runs cancel (database user ${stored!.me})`)
+    expect(listed).toContain(`canceled by database user ${stored!.me}, with intake-sync runs cancel`)
 
     scene.emulator.control.setFaults('')
     expect((await runCommand(['backfill'], scene.env)).code).toBe(0)
     expect(await scene.query('select from intake.patients')).toHaveLength(45)
 
     const again = await runs('cancel', String(id))
-    expect(again.stdout).toBe(`run ${id} had ended: interrupted\n`)
+    expect(again.stdout).toBe(`run ${id} has already ended (interrupted)\n`)
     expect(again.code).toBe(0)
   })
 
@@ -109,7 +109,10 @@ describe('runs cancel', () => {
     await sleep(500)
     await scene.query('alter table intake_ops.runs rename away to canceled_by')
     const run = await ended
-    expect([run.code, run.output]).toEqual([130, expect.stringContaining('(database user somebody)')])
+    expect([run.code, run.output]).toEqual([
+      130,
+      expect.stringContaining('canceled by database user somebody,'),
+    ])
   })
 
   it('says of a run whose process is gone that it was interrupted', async () => {

@@ -46,7 +46,7 @@ test('a run that was canceled before it listened is stopped at once', async () =
   await note()
   using cancellation = await open()
   expect([cancellation.signal.aborted, isCanceled(cancellation.signal)]).toEqual([true, true])
-  expect(whyStopped(cancellation.signal)).toBe('canceled with runs cancel (database user ann)')
+  expect(whyStopped(cancellation.signal)).toBe('canceled by database user ann, with intake-sync runs cancel')
 })
 
 test('a run is stopped by a notice once it is canceled, and not by that of another run', async () => {
@@ -59,7 +59,7 @@ test('a run is stopped by a notice once it is canceled, and not by that of anoth
   await note()
   await notify()
   await expect.poll(() => cancellation.signal.aborted).toBe(true)
-  expect(whyStopped(cancellation.signal)).toBe('canceled with runs cancel (database user ann)')
+  expect(whyStopped(cancellation.signal)).toBe('canceled by database user ann, with intake-sync runs cancel')
 })
 
 test('a process that is stopped stops its run, which nobody canceled then', async () => {

@@ -165,7 +165,7 @@ test('a canceled run stays running while a worker loads a stream of it, and its 
   const cancel = () => cancelRun({ url: database.url, clock: systemClock, forMs: 0 }, Number(run))
   expect(await cancel()).toEqual({ status: 'running', canceled: true })
   const [{ me }] = (await rowsOf<{ me: string }>(session, 'select session_user as me')) as [{ me: string }]
-  const note = `canceled with runs cancel (database user ${me}); the next run continues`
+  const note = `canceled by database user ${me}, with intake-sync runs cancel; the next run continues`
   expect(await states(run)).toEqual(['north forms claimed', `south forms canceled ${note}`, 'end pending'])
   await rowsOf(session, `update intake_ops.slices set state = 'done' where state = 'claimed'`)
   expect(await cancelRun({ url: database.url, clock: systemClock, forMs: 60_000 }, Number(run))).toEqual({

@@ -142,7 +142,14 @@ it('a stream that another process goes on with has its figures, and its time', a
   const { url, runId, teamId, teams } = await openRun()
   let micros = 1_000_000_000_000_000
   const clock = { now: () => micros, sleep: systemClock.sleep }
-  const shared = { url, runId, teams, clock, logger: pino({ level: 'silent' }), isShared: true }
+  const shared = {
+    url,
+    runId,
+    teams,
+    clock,
+    logger: pino({ level: 'silent' }),
+    claimed: { sliceId: '0', epoch: '1' },
+  }
   const stored = () =>
     later(
       url,
@@ -174,7 +181,14 @@ it('a line that was stored although its connection was given up is stored once, 
       throw new Error('the answer came too late')
     },
   }
-  const shared = { url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }), isShared: true }
+  const shared = {
+    url,
+    runId,
+    teams,
+    clock: systemClock,
+    logger: pino({ level: 'silent' }),
+    claimed: { sliceId: '0', epoch: '1' },
+  }
   await using progress = openRunProgress({ ...shared, bounded })
   await using other = openRunProgress(shared)
   progress.logger.info('again')
@@ -205,7 +219,7 @@ it('lines that could not be stored keep their order, before those that were logg
   }
   const logger = pino({ level: 'silent' })
   await using progress = openRunProgress({
-    ...{ url, runId, teams, clock: systemClock, logger, isShared: true, bounded },
+    ...{ url, runId, teams, clock: systemClock, logger, claimed: { sliceId: '0', epoch: '1' }, bounded },
   })
   progress.logger.info('first')
   await expect
@@ -230,7 +244,15 @@ it('of lines that could not be stored, the last 300 are stored once they can be'
     },
   }
   await using progress = openRunProgress({
-    ...{ url, runId, teams, clock: systemClock, logger: pino({ level: 'silent' }), isShared: true, bounded },
+    ...{
+      url,
+      runId,
+      teams,
+      clock: systemClock,
+      logger: pino({ level: 'silent' }),
+      claimed: { sliceId: '0', epoch: '1' },
+      bounded,
+    },
   })
   for (let line = 1; line <= 200; line++) progress.logger.info(`line ${line}`)
   await expect
@@ -271,7 +293,7 @@ it('a log keeps its last 300 lines, whatever other runs have logged', async () =
 it('processes that execute one run number the lines of its log one after another; lines below info are not kept', async () => {
   const { url, runId, teams } = await openRun()
   const logger = pino({ level: 'silent' })
-  const shared = { url, runId, teams, clock: systemClock, logger, isShared: true }
+  const shared = { url, runId, teams, clock: systemClock, logger, claimed: { sliceId: '0', epoch: '1' } }
   {
     // A run of less than a second leaves nothing.
     await using short = openRunProgress(shared)
@@ -310,4 +332,32 @@ it('processes that execute one run number the lines of its log one after another
       '1 info north forms first',
       ...['2 error second', '3 warn of the other', '4 info north forms third'],
     ])
+})
+
+it('a worker that lost its slice changes neither the figures nor the log of the one that has it', async () => {
+  const { url, runId, teamId, teams } = await openRun()
+  const [slice] = await query<{ id: string }>(
+    url,
+    `insert into intake_ops.slices (run_id, team_id, stream, spec, epoch) values ($1, $2, 'patients', '{}', 2) returning slice_id as id`,
+    [runId, teamId],
+  )
+  const logger = pino({ level: 'silent' })
+  const openWith = (epoch: string) =>
+    openRunProgress({
+      ...{ url, runId, teams, clock: systemClock, logger, claimed: { sliceId: slice!.id, epoch } },
+    })
+  await using lost = openWith('1')
+  await using present = openWith('2')
+  lost.watch(teamId, 'patients', () => ({ ...FIGURES, pages: 9 }))
+  lost.logger.warn({ team: 'north', stream: 'patients' }, 'interrupted')
+  present.watch(teamId, 'patients', () => FIGURES)
+  present.logger.info({ team: 'north', stream: 'patients' }, 'began')
+  const stored = () =>
+    later(
+      url,
+      `select pages::int as pages, (select string_agg(message, ',') from intake_ops.run_log) as log from intake_ops.run_progress`,
+    )
+  await expect.poll(stored).toEqual([{ pages: 1, log: 'began' }])
+  await lost[Symbol.asyncDispose]()
+  expect(await stored()).toEqual([{ pages: 1, log: 'began' }])
 })

@@ -29,9 +29,11 @@ describe('systemd', () => {
     const [command, ...more] = valuesOf(name, 'ExecStart')
     expect(more).toEqual([])
     expect(command).toMatch(
-      /^\/usr\/bin\/node (--max-semi-space-size=32 )?\/opt\/intake-sync\/dist\/cli\.js /,
+      /^(?:\/usr\/bin\/env INTAKE_ADMIN_PORT=960%i )?\/usr\/bin\/node (--max-semi-space-size=32 )?\/opt\/intake-sync\/dist\/cli\.js /,
     )
     await expectCommand(wordsAfterCli(command!))
+    // A worker takes no port of another, nor that of `serve`.
+    expect(command!.startsWith('/usr/bin/env ')).toBe(name.includes('@'))
     const environment = valuesOf(name, 'Environment').map((line) => line.split('=') as [string, string])
     expectVariables(environment.map(([variable]) => variable))
     const handed = valuesOf(name, 'LoadCredential').map((line) => line.split(':')[0])

@@ -44,7 +44,7 @@ export class Part {
   readonly #limit: Limit
   readonly #clock: Clock
   readonly #demand: () => Demand
-  /** Null: learned from answers. Another process may have a lower one, which is in force then. */
+  /** Null: learned from answers. If another process has a lower limit, that one applies. */
   readonly #configured: ModelState | null
   /** The store's clock less ours, and how exactly that is known. */
   #offset = 0
@@ -152,7 +152,7 @@ export class Part {
     }
   }
 
-  /** Takes over what another process learned, or has configured lower, and the share that the division knows. */
+  /** Adopts what another process has learned, or its lower configured limit, and the share that the division knows. */
   #agree({ division, isMine }: Step, now: number): void {
     const limit = this.#limit
     const { revision, model, isFixed, holders } = division

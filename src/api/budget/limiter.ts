@@ -69,6 +69,7 @@ export interface LimiterOptions {
   readonly concurrency: number
   readonly clock: Clock
   readonly logger: Logger
+  readonly team?: string
   /** Milliseconds that a call waits without an accepted request of the team; 15 minutes by default. */
   readonly giveUpAfterMs?: number | undefined
   /** Permitted requests of the team; learned from answers if undefined. */
@@ -78,7 +79,7 @@ export interface LimiterOptions {
 }
 
 export function openLimiter(options: LimiterOptions): Limiter {
-  const { clock, logger, giveUpAfterMs = DEFAULT_GIVE_UP_AFTER_MS } = options
+  const { clock, logger, team, store, giveUpAfterMs = DEFAULT_GIVE_UP_AFTER_MS } = options
   const limit = new Limit(options.concurrency, options.rateLimit)
   /** The most urgent first: retries, fetches by id, lists. */
   const repeated: Set<Caller> = new Set()
@@ -87,9 +88,8 @@ export function openLimiter(options: LimiterOptions): Limiter {
   const lines = [repeated, urgent, anew]
   const waiting = () => lines.reduce((sum, { size }) => sum + size, 0)
   const demand = () => ({ waiting: waiting(), urgent: urgent.size })
-  const { store } = options
-  const sharing =
-    store === undefined ? null : openSharing({ limit, store, clock, logger, demand, changed: () => admit() })
+  const shared = { limit, clock, logger, team, demand, changed: () => admit() }
+  const sharing = store === undefined ? null : openSharing({ ...shared, store })
   let wake: AbortController | null = null
   let loggedAt = Number.NEGATIVE_INFINITY
   let unlogged = 0
@@ -239,7 +239,8 @@ export function openLimiter(options: LimiterOptions): Limiter {
     unlogged += 1
     const now = clock.now()
     if (now - loggedAt < QUIET) return
-    logger.info({ throttled: unlogged, retryAfterMs: retryAfter, permittedRate: limit.rate }, 'throttled')
+    const counts = { throttled: unlogged, retryAfterMs: retryAfter, permittedRate: limit.rate }
+    logger.info({ team, ...counts }, 'throttled')
     loggedAt = now
     unlogged = 0
   }

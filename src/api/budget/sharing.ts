@@ -42,6 +42,8 @@ export interface SharingOptions {
   readonly store: BudgetStore
   readonly clock: Clock
   readonly logger: Logger
+  /** Named by the lines of the log. */
+  readonly team?: string | undefined
   readonly demand: () => Demand
   /** Something may be sent that could not be before. */
   readonly changed: () => void
@@ -54,7 +56,8 @@ const SHORT_MS = 250
 /** How long a request waits for a store that does not answer. */
 const PATIENCE_MS = 2_000
 
-export function openSharing({ limit, store, clock, logger, demand, changed }: SharingOptions): Sharing {
+export function openSharing(options: SharingOptions): Sharing {
+  const { limit, store, clock, logger, team, demand, changed } = options
   const part = new Part({ name: store.name, limit, clock, demand })
   let leaseUntil = Number.NEGATIVE_INFINITY
   let exchangedAt = Number.NEGATIVE_INFINITY
@@ -147,7 +150,7 @@ export function openSharing({ limit, store, clock, logger, demand, changed }: Sh
     leaseUntil = clock.now() + SECOND
     limit.isBlocked = false
     if (part.revision < 0) limit.share = null
-    if (!isLost) logger.warn({ why }, 'the request budget cannot be shared now')
+    if (!isLost) logger.warn({ team, why }, 'the request budget cannot be shared now')
     isLost = true
     changed()
   }

@@ -7,7 +7,7 @@ import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
 import { systemClock } from '../../core/clock.ts'
-import { cancelRun, unknownRun } from '../../load/cancel-run.ts'
+import { canceledBy, cancelRun, unknownRun } from '../../load/cancel-run.ts'
 import {
   type Eta,
   etaOf,
@@ -101,7 +101,8 @@ async function cancel(context: Context, id: number, options: { json?: true }): P
 export function canceledText(id: number, status: string, canceled: boolean): string {
   if (status === 'running')
     return `is canceled, and still loads what it has read; see intake-sync runs show ${id}`
-  return canceled ? 'is canceled; what it loaded stays, and the next run continues' : `had ended: ${status}`
+  if (!canceled) return `has already ended (${status})`
+  return 'is canceled; what it loaded stays, and the next run continues'
 }
 
 interface ShownRun extends Run {
@@ -209,6 +210,8 @@ export function etaText(eta: Eta): string {
 
 export function runsText(context: Context, runs: readonly Run[]): string {
   const head = ['run', 'kind', 'status', 'started (UTC)', 'took', 'fetched', 'changed']
+  const sum = ({ streams }: Run, figure: 'fetched' | 'changed') =>
+    streams.reduce((total, stream) => total + stream[figure], 0)
   const rows = runs.map((run) => [
     run.run_id,
     run.kind,
@@ -227,24 +230,21 @@ export function runsText(context: Context, runs: readonly Run[]): string {
   return `${first}\n${texts.join('')}`
 }
 
-function sum({ streams }: Run, figure: 'fetched' | 'changed'): number {
-  return streams.reduce((total, stream) => total + stream[figure], 0)
-}
-
 function coloured(context: Context, line: string, { status }: Run): string {
   if (status === 'failed') return colored(context, 'red', line)
   return status === 'needs_attention' || status === 'interrupted' ? colored(context, 'yellow', line) : line
 }
 
-function reasons(context: Context, { error, streams, is_waiting }: Run): string {
+function reasons(context: Context, { error, streams, is_waiting, canceled_by }: Run): string {
   const teams = new Set(streams.map(({ team }) => team))
+  const by = canceled_by === null ? [] : [`${canceledBy(canceled_by)}; the next run continues`]
   const notes = streams.flatMap(({ team, stream, note }) =>
-    note === null ? [] : [`${teams.size > 1 ? `${team}/` : ''}${stream}: ${note}`],
+    note === null || by.includes(note) ? [] : [`${teams.size > 1 ? `${team}/` : ''}${stream}: ${note}`],
   )
   // The error of a run is often the note of its only stream.
   const own =
     error === null || streams.some(({ note }) => note !== null && error.includes(note)) ? [] : [error]
-  return [...(is_waiting ? [WAITING] : []), ...own, ...notes]
+  return [...(is_waiting ? [WAITING] : []), ...by, ...own, ...notes]
     .map((line) => paragraph(context, line.replace(/\s+/g, ' '), 4))
     .join('')
 }

@@ -16,9 +16,11 @@ import type { Session } from '../../warehouse/connect.ts'
 import type { Source } from '../source.ts'
 import type { SeenIds } from './seen-ids.ts'
 
-/** Progress is kept this often, or less often where it would take more than this share of the time. */
+/** Progress is kept this often; less often, up to a limit, where it would take more than this share of the time. */
 const EVERY_MICROS = 2_000_000
 const SHARE = 1 / 20
+/** More would lose as much of the scan when the process is killed. */
+const AT_LEAST_EVERY_MICROS = 10_000_000
 /** Progress is kept at once when there are this many ids, which are in memory until then. */
 const MAX_IDS = 200_000
 /** A scan that was last kept longer ago is not continued. */
@@ -44,7 +46,7 @@ export interface ScanProgress {
   decide(resumed: boolean | null, page: number): Promise<ScanState | null>
   /** What the continued scan had found; null if none is continued. */
   continued(): ScanState | null
-  /** Records of the kept pages that count as read, those that are read again aside. */
+  /** Number of records on kept pages that are not read again. */
   skipped(): number
   /** Notes a page; an id is null where an entry has none. */
   add(facts: PageFacts, ids: readonly (string | null)[]): void
@@ -119,8 +121,10 @@ export async function openScanProgress(
       ids += pageIds.length
     },
     // Not before it is known whether a scan is continued: its start and its latest date are to be kept with its pages.
-    isDue: () =>
-      isDecided && (ids >= MAX_IDS || clock.now() - keptAt >= Math.max(EVERY_MICROS, took / SHARE)),
+    isDue() {
+      const pause = Math.min(AT_LEAST_EVERY_MICROS, Math.max(EVERY_MICROS, took / SHARE))
+      return isDecided && (ids >= MAX_IDS || clock.now() - keptAt >= pause)
+    },
     async keep(settle) {
       const begun = clock.now()
       const pages = waiting

@@ -207,7 +207,7 @@ function slicesGauges(gauge: MakeGauge): (teams: readonly SliceCounts[]) => void
   const claimed = gauge('slices_claimed', 'Streams of planned runs that a worker reads now.', ['team'])
   const claimable = gauge(
     'slices_claimable',
-    'Streams of planned runs that another worker could claim now: without those that wait for the limit of their team.',
+    'Streams of planned runs that another worker could claim now; excludes those that wait for the limit of their team.',
     ['team'],
   )
   return (teams) => {

@@ -11,7 +11,7 @@ import type { Warehouse } from '../../warehouse/tables.ts'
 export interface StoredProgress extends Omit<Figures, 'counts'> {
   readonly team: string
   readonly stream: string
-  /** From when the process that reads it began with it to the last time its row was stored. */
+  /** From when the current process began the stream until its row was last stored. */
   readonly seconds: number
 }
 

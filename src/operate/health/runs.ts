@@ -39,7 +39,7 @@ export interface Run {
   readonly error: string | null
   /** The login that canceled it; null for a run that nobody canceled. */
   readonly canceled_by: string | null
-  /** Its slices are pending, and no worker has one. */
+  /** True if the run has pending slices and no worker has claimed one. */
   readonly is_waiting: boolean
   readonly options: unknown
   readonly streams: readonly RunStream[]
@@ -165,6 +165,7 @@ export function waitingSlicesText({ run_id, slices, seconds, workers }: WaitingS
 }
 
 /** Of a run. */
-export const WAITING = 'waiting for a worker: none has a slice of it; start intake-sync work, or serve'
+export const WAITING =
+  'waiting for a worker: none has claimed a slice; start intake-sync work, or serve, with its teams in the configuration'
 
 export const WAITING_SLICES_HINT = 'start intake-sync work, or serve, with the team in its configuration'

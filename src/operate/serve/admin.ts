@@ -151,11 +151,11 @@ export type Part = (typeof PARTS)[number]
 /** Returns why a part does not work; null if it does. */
 export type Trouble = () => string | null
 
-/** An answer waits this long for the warehouse, … */
+/** How long an answer waits for the warehouse. */
 const LIMIT_MS = 1_500
-/** … which counts as away when it has not answered for this long: on a busy machine a query may take seconds. */
+/** The warehouse counts as unreachable after this long without an answer: on a busy machine a query may take seconds. */
 const SILENT_MS = 8_000
-/** A worker whose round failed tries again after a second: what it reports only once is no reason. */
+/** A single failed round of a worker is no reason: it tries again after a second. */
 const LOOK_AGAIN_MS = 100
 
 /** Null: the warehouse answers and has the schema. */
@@ -165,9 +165,9 @@ type WarehouseReason = string | null
  * Returns the reasons why a part is not ready; none if it is. A part that is off in this process is not ready, but a
  * process that receives no webhooks is asked whether it could store them. A reason contains no data of a record.
  *
- * Invariant: resolves within two seconds, whatever the warehouse does. One query is under way at a time, and is not given up
- * with the answer that waited for it: otherwise a busy machine would begin it again and again. Until it ends, its last
- * result counts, for `SILENT_MS`.
+ * Invariant: resolves within two seconds, whatever the warehouse does. One query is under way at a time, and outlives the
+ * answer that waited for it: otherwise a busy machine would begin it again and again. Until it ends, the result of the
+ * previous one counts, for `SILENT_MS`, however long ago that was.
  */
 export function openReadiness(
   bounded: BoundedQueries,
@@ -176,10 +176,13 @@ export function openReadiness(
 ): (part?: Part) => Promise<readonly string[]> {
   let names: readonly string[] | null = null
   let checking: Promise<WarehouseReason> | null = null
-  let last: { readonly at: number; readonly reason: WarehouseReason } | null = null
+  let beganAt = 0
+  /** Undefined before the first. */
+  let last: WarehouseReason | undefined
 
   async function check(): Promise<WarehouseReason> {
     let reason: WarehouseReason = null
+    beganAt = clock.now()
     try {
       names ??= await migrationNames()
       const known = names
@@ -189,7 +192,7 @@ export function openReadiness(
       const { code, message } = warehouseError(error)
       reason = `${code === 'schema' ? 'schema' : 'database'}: ${message}`
     }
-    last = { at: clock.now(), reason }
+    last = reason
     checking = null
     return reason
   }
@@ -197,7 +200,7 @@ export function openReadiness(
   async function ofWarehouse(): Promise<WarehouseReason> {
     const done = new AbortController()
     const late = clock.sleep(LIMIT_MS, done.signal).then(
-      () => (last !== null && clock.now() - last.at < SILENT_MS * 1000 ? last.reason : SILENT),
+      () => (last !== undefined && clock.now() - beganAt < SILENT_MS * 1000 ? last : SILENT),
       () => null,
     )
     checking ??= check()

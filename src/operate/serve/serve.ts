@@ -83,7 +83,7 @@ async function openParts(
   const teams = options.teams.map((team) => {
     const { concurrency, giveUpAfterMs, rateLimit } = team
     const store = budgets.ofTeam(teamIds.get(team.name)!)
-    const ofTeam = { store, clock, logger: logger.child({ team: team.name }) }
+    const ofTeam = { store, clock, logger, team: team.name }
     const limiter = openLimiter({ concurrency, giveUpAfterMs, rateLimit, ...ofTeam })
     use({ [Symbol.asyncDispose]: limiter.close })
     return { ...team, teamId: teamIds.get(team.name)!, limiter }

@@ -56,7 +56,7 @@ test('throttling is logged at once, then every ten seconds at most, with the num
   const lines: unknown[] = []
   const logger = { info: (...line: unknown[]) => void lines.push(line) } as unknown as Logger
   const rateLimit = { requests: 7, seconds: 1 }
-  const limiter = openLimiter({ concurrency: 2, clock, logger, rateLimit })
+  const limiter = openLimiter({ concurrency: 2, clock, logger, rateLimit, team: 'north' })
   for (const [seconds, retryAfter] of [
     [0, 1_000],
     [4, null],
@@ -68,7 +68,7 @@ test('throttling is logged at once, then every ten seconds at most, with the num
     permit.throttled(retryAfter)
   }
   const line = (throttled: number, retryAfterMs: number) => [
-    { throttled, retryAfterMs, permittedRate: 7 },
+    { team: 'north', throttled, retryAfterMs, permittedRate: 7 },
     'throttled',
   ]
   expect(lines).toEqual([line(1, 1_000), line(2, 3_000)])

@@ -87,7 +87,8 @@ test('where nobody executes the slices it says so; where all counts are known, w
   await slices([1, 'patients', 'done', 'a', 0, 0], [2, 'patients', 'pending', null, 0, 0])
   const waiting = await show(1)
   expect(waiting).toContain('slices: 1 pending, 0 claimed, 1 done')
-  const waits = '  waiting for a worker: none has a slice of it; start intake-sync work, or serve'
+  const waits =
+    '  waiting for a worker: none has claimed a slice; start intake-sync work, or serve, with its teams in the configuration'
   expect(waiting.slice(0, 2)).toEqual([expect.stringMatching(/^run 1, backfill: running \(/), waits])
   const list = async () => (await runCommand(['runs'], { DATABASE_URL: warehouse.url })).stdout
   expect(await list()).toContain(`\n  ${waits}\n`)

@@ -24,7 +24,8 @@ async function open(): Promise<Progress> {
 test.each([
   ['two seconds later', 0, 2_000_000],
   ['two seconds later, if that takes a tenth of one', 100_000, 2_000_000],
-  ['twenty times as much later as it takes, if it takes longer', 500_000, 10_000_000],
+  ['twenty times as much later as it takes, if it takes longer', 400_000, 8_000_000],
+  ['ten seconds later, however long it takes', 3_000_000, 10_000_000],
 ])('it is kept again %s', async (_, takes, later) => {
   const progress = await open()
   now += 1_999_999

@@ -58,14 +58,26 @@ test('a query that takes seconds is waited for by all probes, and leaves the pro
   }
   expect(queries).toHaveLength(1)
   expect(await settled(answer)).toEqual([])
-  pass(7.9)
-  expect(await late()).toEqual([])
+})
+
+test('slow answers leave a process ready whose probes are minutes apart', async () => {
+  const { late, pass, settled } = openScene()
+  expect(await settled(answer)).toEqual([])
+  for (let probe = 0; probe < 3; probe++) {
+    pass(120)
+    expect(await late()).toEqual([])
+    pass(7.9)
+    expect(await late()).toEqual([])
+    expect(await settled(answer)).toEqual([])
+  }
 })
 
 test('a warehouse that has not answered for eight seconds is a reason, until it answers', async () => {
   const { late, pass, settled } = openScene()
   expect(await late()).toEqual(SLOW)
   expect(await settled(answer)).toEqual([])
+  pass(60)
+  expect(await late()).toEqual([])
   pass(8)
   expect(await late()).toEqual(SLOW)
   expect(await settled(failWith('warehouse_slow'))).toEqual(['database: of warehouse_slow'])
