@@ -139,6 +139,13 @@ export function withModel(division: Division, model: ModelState, isFixed: boolea
   return { ...next, debt, pool: merged(pool) }
 }
 
+/** Without any limit: the one in force was configured, and those who had it are gone. */
+export function withoutModel(division: Division): Division {
+  const holders = mapped(division, (holder) => ({ ...holder, permits: 0 }))
+  const open = { model: null, isFixed: false, pool: [], debt: 0, episode: null }
+  return { ...division, ...open, holders, revision: division.revision + 1 }
+}
+
 /** Each holder has what it used in the last window, and the pool the rest. */
 function divided(division: Division, model: ModelState, now: number): Division {
   let inUse = 0

@@ -17,6 +17,7 @@ import {
   swept,
   withFreed,
   withModel,
+  withoutModel,
   withoutPermits,
 } from './division.ts'
 import { type Demand, explain, requestsAround, requestsIn, type Step } from './explain.ts'
@@ -133,7 +134,13 @@ export class Part {
       if (!isFixed || !isSameLimit(model, strictest))
         step.division = withModel(step.division, strictest, true, storeNow)
     } else if (isFixed && !Object.values(holders).some((holder) => holder.isFixed)) {
-      step.division = withModel(step.division, learned ?? model!, false, storeNow)
+      step.division =
+        learned === null ? withoutModel(step.division) : withModel(step.division, learned, false, storeNow)
+    }
+    // The limit of another process is not what this one has learned.
+    if (step.division.model === null && limit.isFixed) {
+      limit.adopt(null, now)
+      limit.isFixed = false
     }
   }
 
@@ -159,6 +166,7 @@ export class Part {
     const isChanged = revision !== this.revision && !isMine
     const isKnown = limit.isConfigured && isSameLimit(model, limit.known)
     if (isChanged && !isKnown && model !== null) limit.adopt(model, now)
+    limit.isFixed = isFixed
     const { permits } = holders[this.#name]!
     if (limit.share!.count !== permits) limit.share!.reset(permits)
     limit.mayRaise = !isFixed && inOrder(holders)[0] === this.#name

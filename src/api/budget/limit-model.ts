@@ -25,6 +25,11 @@ const MAX_WAIT = 900 * SECOND
 const FIRST_RAISE = 0.05
 /** Up to this N, one request more per window is worth the 429 that finding out may cost. */
 const FEW = 25
+/** No limit is known, as at the start. */
+const UNKNOWN = {
+  ...{ count: null, window: SECOND, margin: 0, spread: 1.2, proven: null, contradictions: 0, unsure: false },
+  ...{ raise: 0, waitBeforeRaise: FIRST_WAIT },
+}
 
 /** At most `requests`, from 1 to 100,000, in any `seconds`. */
 export interface RateLimit {
@@ -108,17 +113,18 @@ export class LimitModel {
     }
   }
 
-  /** Goes on from what another process learned. */
-  adopt(state: ModelState, now: number): void {
-    this.#count = state.count
-    this.#window = state.window
-    this.margin.extra = state.margin
-    this.#spread = state.spread
-    this.#proven = state.proven
-    this.#contradictions = state.contradictions
-    this.#unsure = state.unsure
-    this.#raise = state.raise
-    this.#waitBeforeRaise = state.waitBeforeRaise
+  /** Goes on from what another process learned; from null, as if nothing had been learned. */
+  adopt(state: ModelState | null, now: number): void {
+    const { count, window, margin, ...rest } = state ?? UNKNOWN
+    this.#count = count
+    this.#window = window
+    this.margin.extra = margin
+    this.#spread = rest.spread
+    this.#proven = rest.proven
+    this.#contradictions = rest.contradictions
+    this.#unsure = rest.unsure
+    this.#raise = rest.raise
+    this.#waitBeforeRaise = rest.waitBeforeRaise
     this.#raisedAt = now
     this.#quietSince = now
   }

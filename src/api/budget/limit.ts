@@ -39,6 +39,8 @@ export class Limit {
   mayRaise = true
   readonly #concurrency: number
   readonly isConfigured: boolean
+  /** True if the limit in force is configured, here or in another process. */
+  isFixed: boolean
   readonly #sends = new Sends()
   readonly #model: LimitModel
   inFlight = 0
@@ -61,6 +63,7 @@ export class Limit {
   constructor(concurrency: number, configured?: RateLimit) {
     this.#concurrency = concurrency
     this.isConfigured = configured !== undefined
+    this.isFixed = this.isConfigured
     const between = (from: number, to: number) => this.#sends.between(from, to) + this.#ofOthers(from, to)
     this.#model = new LimitModel({ between }, configured)
   }
@@ -74,8 +77,9 @@ export class Limit {
     return this.#model.span
   }
 
-  /** Goes on from what another process learned: it explains the rejections of this one too. */
-  adopt(state: ModelState, now: number): void {
+  /** Goes on from what another process learned: it explains the rejections of this one too. From null, as at the start. */
+  adopt(state: ModelState | null, now: number): void {
+    if (state === null) this.#accepted = 0
     this.#lastEpisode = { sentAt: now, seenAt: now, rejections: 1, retryAfter: null }
     this.episode = null
     this.#due = Number.NEGATIVE_INFINITY

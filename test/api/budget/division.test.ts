@@ -12,6 +12,7 @@ import {
   swept,
   withFreed,
   withModel,
+  withoutModel,
   withoutPermits,
 } from '../../../src/api/budget/division.ts'
 import type { ModelState } from '../../../src/api/budget/limit-model.ts'
@@ -35,6 +36,22 @@ test('the learned limit is kept while a process has another one configured, for 
   const again = withModel(configured, configured.learned!, false, 0)
   expect([again.model!.count, again.isFixed, again.learned!.count]).toEqual([50, false, 50])
   expect([learned, configured, again].map(({ revision }) => revision)).toEqual([1, 2, 3])
+})
+
+test('when a configured limit is gone and none is learned, nobody has permits or owes any', () => {
+  const episode = { owner: 'b', sentAt: 1, seenAt: 2, rejections: 1, retryAfter: null }
+  const shared = {
+    model: limit(5),
+    isFixed: true,
+    revision: 4,
+    pool: [[1, 2]] as const,
+    debt: 1,
+    pausedUntil: 7,
+    episode,
+  }
+  const gone = withoutModel(division({ ...shared, holders: { a: holder({ permits: 3 }), b: holder() } }))
+  const holders = { a: holder(), b: holder() }
+  expect(gone).toEqual(division({ revision: 5, pausedUntil: 7, holders }))
 })
 
 test('a request counts for its window, two hundredths more and the margin, and never more than a twentieth more', () => {

@@ -288,7 +288,10 @@ describe('a limit', () => {
     expect(configured.division).toMatchObject({ isFixed: true, model: { count: 3 }, revision: 1 })
     const free = open().change({ ...fixed, holders: { a: other() } })
     expect(free.division).toMatchObject({ isFixed: false, model: { count: 7 }, revision: 2 })
-    expect(open().change({ ...fixed, learned: null }).division.model).toMatchObject({ count: 3 })
+    const unknown = open()
+    const { division } = unknown.change({ ...fixed, learned: null })
+    expect(division).toMatchObject({ isFixed: false, model: null, learned: null, revision: 2 })
+    expect([unknown.limit.known, unknown.limit.isFixed]).toEqual([null, false])
   })
 
   test('is raised by the process that joined first, and published by it', () => {

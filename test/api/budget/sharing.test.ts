@@ -107,6 +107,73 @@ test('of the limits that processes have configured, the strictest is kept by all
   for (const process of scene.processes) process.kill()
 })
 
+test.each([
+  ['ends', async ({ stop }, process) => stop([process])],
+  [
+    'is killed',
+    async ({ run }, process) => {
+      process.kill()
+      await run(4)
+    },
+  ],
+] satisfies [string, (scene: ReturnType<typeof open>, process: Process) => Promise<void>][])(
+  'when the last process with a configured limit %s, no limit is known, to the others and to the next run',
+  async (_what, end) => {
+    const scene = open({ take: () => null, permitted: () => Infinity })
+    const strict = scene.start({ rateLimit: { requests: 30, seconds: 60 }, jitter: 0 })
+    const other = scene.start({ jitter: 0 })
+    await scene.run(20)
+    expect(scene.log().length).toBeLessThan(20)
+    await end(scene, strict)
+    await scene.run(1)
+    const { revision } = scene.division()
+    const from = scene.clock.now()
+    await scene.run(5)
+    // As at its start: two in flight, of five milliseconds each, and four after the first hundred.
+    expect(counted(other.sent, from, 5).accepted).toBeGreaterThan(0.9 * 5 * 400)
+    expect(scene.division()).toMatchObject({ model: null, learned: null, isFixed: false, revision })
+    await scene.stop([other])
+    const next = scene.start({ jitter: 0 })
+    await scene.run(5)
+    expect(next.sent.length).toBeGreaterThan(0.9 * 5 * 400)
+    expect(scene.division()).toMatchObject({ model: null, learned: null, isFixed: false })
+  },
+)
+
+test.each([[undefined], [{ requests: 50, seconds: 1 }]])(
+  'what a previous run had configured is forgotten by the next one, with %o',
+  async (rateLimit) => {
+    const scene = open({ take: () => null, permitted: () => Infinity })
+    const strict = scene.start({ rateLimit: { requests: 30, seconds: 60 }, jitter: 0 })
+    await scene.run(20)
+    await scene.stop([strict])
+    expect(scene.division()).toMatchObject({ model: { count: 30 }, learned: null })
+    const next = scene.start({ ...(rateLimit && { rateLimit }), jitter: 0 })
+    await scene.run(5)
+    const { length } = next.sent
+    expect(length).toBeGreaterThan(0.95 * 5 * (rateLimit?.requests ?? 400))
+    if (rateLimit) expect(length).toBeLessThanOrEqual(5 * 50 + 5)
+    expect(scene.division()).toMatchObject({ learned: null })
+    next.kill()
+  },
+)
+
+test('a service that refuses is learned anew after a configured limit', async () => {
+  const scene = open(slidingWindow(20, 1), 7)
+  const strict = scene.start({ rateLimit: { requests: 2, seconds: 1 } })
+  for (let each = 0; each < 2; each++) scene.start()
+  await scene.run(20)
+  await scene.stop([strict])
+  await scene.run(10)
+  const from = scene.clock.now()
+  await scene.run(30)
+  const { accepted, rejected } = counted(scene.log(), from, 30)
+  expect(accepted).toBeGreaterThan(0.95 * 600)
+  expect(rejected).toBeLessThanOrEqual(6)
+  expect(scene.division().learned!.count).toBeGreaterThanOrEqual(18)
+  for (const process of scene.processes) process.kill()
+})
+
 describe('four processes', () => {
   test.each([
     [4, 90],
