@@ -73,6 +73,8 @@ export class LimitModel {
   #raisedAt = 0
   #quietSince = 0
   #waitBeforeRaise = FIRST_WAIT
+  /** When the newest request was due, spread evenly. */
+  #spreadAt = Number.NEGATIVE_INFINITY
 
   constructor(sends: Counted, configured?: RateLimit) {
     this.#sends = sends
@@ -98,9 +100,13 @@ export class LimitModel {
     return this.#window + this.margin.of(this.#window)
   }
 
-  /** Microseconds from one request to the next of a process that may send `share` of N, so that they are spread evenly. */
-  interval(share: number): number {
-    return this.span / (share * this.#spread)
+  /** When the next request of a process that may send `share` of N is due, so that they are spread evenly. */
+  dueBySpread(share: number): number {
+    return this.#spreadAt + this.span / (share * this.#spread)
+  }
+
+  sent(now: number, share: number): void {
+    this.#spreadAt = Math.max(now, this.dueBySpread(share))
   }
 
   /** Null while no limit is known. */
@@ -113,8 +119,11 @@ export class LimitModel {
     }
   }
 
-  /** Goes on from what another process learned; from null, as if nothing had been learned. */
-  adopt(state: ModelState | null, now: number): void {
+  /**
+   * Goes on from what another process learned; from null, as if nothing had been learned.
+   * The next request is due at once, or if `keepsPace`, in the new distance from the last one.
+   */
+  adopt(state: ModelState | null, now: number, keepsPace = false): void {
     const { count, window, margin, ...rest } = state ?? UNKNOWN
     this.#count = count
     this.#window = window
@@ -127,6 +136,7 @@ export class LimitModel {
     this.#waitBeforeRaise = rest.waitBeforeRaise
     this.#raisedAt = now
     this.#quietSince = now
+    if (!keepsPace) this.#spreadAt = Number.NEGATIVE_INFINITY
   }
 
   /**
@@ -149,6 +159,7 @@ export class LimitModel {
     this.#raise = 0
     this.#proven = null
     this.#quietSince = episode.seenAt
+    this.#spreadAt = Number.NEGATIVE_INFINITY
   }
 
   /** The new N, given that at least `least` and at most `most` accepted requests were in the window at a rejection. */

@@ -55,7 +55,6 @@ export class Limit {
   /** Rejections that are not yet explained. */
   episode: Episode | null = null
   #lastEpisode: Episode | null = null
-  #due = Number.NEGATIVE_INFINITY
   /** When a request last waited for the limit. */
   pressedAt = Number.NEGATIVE_INFINITY
 
@@ -82,8 +81,7 @@ export class Limit {
     if (state === null) this.#accepted = 0
     this.#lastEpisode = { sentAt: now, seenAt: now, rejections: 1, retryAfter: null }
     this.episode = null
-    this.#due = Number.NEGATIVE_INFINITY
-    this.#model.adopt(state, now)
+    this.#model.adopt(state, now, this.isFixed)
   }
 
   /** Nothing is sent before `until`: another process was refused. */
@@ -128,8 +126,8 @@ export class Limit {
     const model = this.#model
     if (model.count === null || (this.episode !== null && !this.isConfigured)) return 0
     if (!this.isConfigured && this.mayRaise) model.raiseWhenQuiet(now, this.pressedAt)
-    const bySpread = this.#due - model.window * 0.1
-    const due = Math.max(this.#byWindow(now, model.count), bySpread)
+    const early = Math.min(model.window, this.isFixed ? SECOND : Number.POSITIVE_INFINITY) * 0.1
+    const due = Math.max(this.#byWindow(now, model.count), model.dueBySpread(this.#permits) - early)
     if (due <= now) return 0
     this.pressedAt = now
     return due - now
@@ -143,7 +141,7 @@ export class Limit {
     this.#sends.add(now)
     const model = this.#model
     if (model.count !== null) {
-      this.#due = Math.max(now, this.#due) + model.interval(Math.max(1, this.share?.count ?? model.count))
+      model.sent(now, this.#permits)
       if (this.#sends.size > 4096) this.#sends.forgetUpTo(now - 2 * model.window - SECOND)
     }
     return { sentAt: now }
@@ -203,6 +201,11 @@ export class Limit {
     return oldest === undefined ? now : oldest + this.span
   }
 
+  /** How many of N are spread evenly over the window. */
+  get #permits(): number {
+    return Math.max(1, this.share?.count ?? this.#model.count ?? 1)
+  }
+
   #ofOthers(from: number, to: number): number {
     return this.others.reduce((sum, [at, n]) => (at > from && at <= to ? sum + n : sum), 0)
   }
@@ -240,7 +243,6 @@ export class Limit {
       const isFirst = this.#model.count === null
       this.#model.learn(episode, before, above, upTo)
       if (isFirst && this.others.length > 0) this.#model.markUnsure()
-      this.#due = Number.NEGATIVE_INFINITY
     }
     this.#lastEpisode = episode
     this.episode = null

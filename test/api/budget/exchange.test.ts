@@ -59,6 +59,20 @@ test('a limit that another process found to be higher is used at once, whatever 
   expect(limit.wait(later)).toBe(0)
 })
 
+test('a limit that another process has configured lower spaces the next request from the last one', () => {
+  const { limit, exchange } = open({ requests: 60, seconds: 60 })
+  const other = { since: 1, wants: 0, urgent: 0, sends: [], isFixed: true, until: 2 * NOW, permits: 0 }
+  const stored = exchange({})
+  limit.accepted(limit.sent(NOW), NOW)
+  exchange({
+    ...stored,
+    holders: { ...stored.holders, a: { ...other, limit: { ...model(30, 60), spread: 1 } } },
+  })
+  expect(limit.known!.count).toBe(30)
+  expect(limit.wait(NOW)).toBeGreaterThan(1.9 * SECOND)
+  expect(limit.wait(NOW + 2 * SECOND)).toBe(0)
+})
+
 test('a process whose requests do not wait wants what it sent in a window of any length, and one more', () => {
   const { limit, exchange } = open(undefined, 0)
   const stored = exchange({ model: model(9, 10), revision: 1 })

@@ -174,17 +174,29 @@ describe('a configured limit', () => {
     expect(run.used).toBeGreaterThanOrEqual(0.95)
   })
 
-  test('is spread evenly from the first request, so that a process may follow another', () => {
-    const limit = new Limit(64, { requests: 600, seconds: 60 })
-    let sent = 0
-    for (let now = 0; now < 30_000_000; now += 1000) {
-      if (limit.wait(now) > 0) continue
-      limit.accepted(limit.sent(now), now)
-      sent += 1
-    }
-    expect(sent).toBeGreaterThan(290)
-    expect(sent).toBeLessThanOrEqual(361)
-  })
+  test.each([
+    [600, 60],
+    [5000, 3600],
+    [20, 1],
+    [300, 1],
+  ])(
+    'of %i in %i s is spread evenly from the first request, so that a process may follow another',
+    (requests, seconds) => {
+      const limit = new Limit(64, { requests, seconds })
+      let sent = 0
+      for (let second = 1; second <= 30; second++) {
+        for (let now = (second - 1) * 1_000_000; now < second * 1_000_000; now += 1000) {
+          if (limit.wait(now) > 0) continue
+          limit.accepted(limit.sent(now), now)
+          sent += 1
+        }
+        // One at once, and what a tenth of a second permits.
+        const even = (requests / seconds) * second
+        expect(sent).toBeGreaterThanOrEqual(Math.floor(0.95 * even))
+        expect(sent).toBeLessThanOrEqual(1 + even + (requests / seconds) * 0.1)
+      }
+    },
+  )
 
   test('pauses for a 429, which counts as a request and changes nothing', () => {
     const SECOND = 1_000_000

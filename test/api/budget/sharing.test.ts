@@ -90,6 +90,9 @@ test('of the limits that processes have configured, the strictest is kept by all
   // One learns, and keeps it too.
   scene.start({ jitter: 0 })
   await scene.run(10)
+  // In the first second also one from each at once, and those of the one that learns until it hears of a limit.
+  expect(counted(scene.log(), scene.begun, 1).accepted).toBeLessThanOrEqual(20)
+  expect(counted(scene.log(), scene.begun, 10).accepted).toBeLessThanOrEqual(110)
   const from = scene.clock.now()
   await scene.run(20)
   const { accepted } = counted(scene.log(), from, 20)
@@ -104,6 +107,34 @@ test('of the limits that processes have configured, the strictest is kept by all
   const more = counted(scene.log(), then, 10).accepted
   expect(more).toBeGreaterThanOrEqual(0.95 * 400)
   expect(more).toBeLessThanOrEqual(405)
+  for (const process of scene.processes) process.kill()
+})
+
+test.each([
+  ['alone', [], 0],
+  ['with three others that have the same', [600, 600, 600], 0],
+  ['with three others that join later', [600, 600, 600], 3],
+  ['after one with 20 in a second', [20], 0],
+  ['when one with 20 in a second joins', [20], 3],
+])('600 in a minute are spaced evenly from the first second on: %s', async (_who, others, after) => {
+  const scene = open({ take: () => null, permitted: () => Infinity })
+  const start = (requests: number) =>
+    scene.start({ rateLimit: { requests, seconds: requests === 20 ? 1 : 60 }, jitter: 0 })
+  if (after === 0) for (const requests of others) start(requests)
+  start(600)
+  for (const requests of after === 0 ? [] : others) {
+    await scene.run(after)
+    start(requests)
+  }
+  await scene.run(30)
+  const seconds = Math.floor(scene.seconds())
+  const log = scene.log()
+  for (let second = 0; second < seconds; second += 0.25) {
+    const { accepted } = counted(log, scene.begun + second * SECOND, 1)
+    // Each may send one at once, and what a tenth of a second permits.
+    expect(accepted).toBeLessThanOrEqual(12 + others.length * 2)
+  }
+  expect(log.length).toBeGreaterThanOrEqual(0.95 * 10 * seconds)
   for (const process of scene.processes) process.kill()
 })
 
