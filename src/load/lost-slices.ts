@@ -182,6 +182,6 @@ export async function isLost(
   db: Kysely<Warehouse>,
   { sliceId, epoch }: Pick<ClaimedSlice, 'sliceId' | 'epoch'>,
 ) {
-  const lost = sql`select from intake_ops.slices where slice_id = ${sliceId} and epoch > ${epoch}`
+  const lost = sql`select epoch from intake_ops.slices where slice_id = ${sliceId} and epoch > ${epoch}`
   return (await lost.execute(db)).rows.length > 0
 }

@@ -323,8 +323,8 @@ async function judgeRun(
     [runId],
   )
   const { status, error, ends, settled, once } = row!
-  const odd = slices + 1 - once + settled - once
-  note('settled', odd, `run ${runId}: ${settled} settled, ${once} of ${slices + 1} slices`)
+  const odd = slices - once + settled - once
+  note('settled', odd, `run ${runId}: ${settled} settled, ${once} of ${slices} slices`)
   const isEnded = ends === 1 && status === 'succeeded' && error === null
   note('ended', isEnded ? 0 : 1, `run ${runId} ended ${ends} times, ${status}: ${error}`)
   const twice = await query<{ stream: string; id: string }>(

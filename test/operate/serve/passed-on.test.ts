@@ -122,6 +122,7 @@ it('every part is opened with its settings, and wakes the part that it has work 
         store: `budget of ${idOf(name)} in ${url}`,
         clock: systemClock,
         logger,
+        team: name,
       },
     })),
   )
