@@ -164,8 +164,10 @@ export class Part {
     const limit = this.#limit
     const { revision, model, isFixed, holders } = division
     const isChanged = revision !== this.revision && !isMine
-    const isKnown = limit.isConfigured && isSameLimit(model, limit.known)
-    if (isChanged && !isKnown && model !== null) limit.adopt(model, now)
+    const isKnown = isSameLimit(model, limit.known)
+    // A configured one also where an attempt that was not stored took over another, from a division of the same revision.
+    const isOther = isFixed ? !isKnown || (isChanged && !limit.isConfigured) : isChanged
+    if (isOther && model !== null) limit.adopt(model, now)
     limit.isFixed = isFixed
     const { permits } = holders[this.#name]!
     if (limit.share!.count !== permits) limit.share!.reset(permits)

@@ -25,7 +25,7 @@ function open(configured?: RateLimit, waiting = 1, ahead = 0) {
     part.done()
     return { ...division, notify }
   }
-  return { limit, time, exchange }
+  return { limit, time, exchange, part }
 }
 
 test('a rejection of what was sent before this process published a raise is explained, not passed over', () => {
@@ -71,6 +71,41 @@ test('a limit that another process has configured lower spaces the next request 
   expect(limit.known!.count).toBe(30)
   expect(limit.wait(NOW)).toBeGreaterThan(1.9 * SECOND)
   expect(limit.wait(NOW + 2 * SECOND)).toBe(0)
+})
+
+test('after a write that another process was faster than, the limit in force is the one of the division as it is', () => {
+  const strict = { ...model(5), spread: 1 }
+  const a = {
+    since: 1,
+    wants: 0,
+    urgent: 0,
+    sends: [],
+    isFixed: true,
+    until: NOW + SECOND,
+    permits: 0,
+    limit: strict,
+  }
+  for (const configured of [{ requests: 20, seconds: 1 }, undefined]) {
+    const { limit, time, exchange, part } = open(configured)
+    const stored = exchange({ model: strict, isFixed: true, holders: { a }, revision: 1 })
+    expect(limit.known!.count).toBe(5)
+    time.now = NOW + SECOND + 1
+    part.begin(false)
+    // The lease of the strictest has ended, …
+    expect(part.change(stored, time.now).division.revision).toBe(stored.revision + 1)
+    expect(limit.known?.count).toBe(configured?.requests)
+    // … but it was renewed before this process wrote so.
+    const renewed = { ...stored.holders, a: { ...a, until: time.now + 2 * SECOND } }
+    const { division } = part.change({ ...stored, holders: renewed }, time.now)
+    part.done()
+    expect(division).toMatchObject({
+      revision: stored.revision,
+      isFixed: true,
+      model: { count: 5 },
+      learned: null,
+    })
+    expect([limit.known!.count, limit.isFixed]).toEqual([5, true])
+  }
 })
 
 test('a process whose requests do not wait wants what it sent in a window of any length, and one more', () => {

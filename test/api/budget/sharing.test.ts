@@ -189,6 +189,49 @@ test.each([[undefined], [{ requests: 50, seconds: 1 }]])(
   },
 )
 
+test.each([[{ requests: 20, seconds: 1 }], [undefined]])(
+  'the strictest limit is kept after a write of a process with %o that its renewal was faster than',
+  async (rateLimit) => {
+    const scene = open({ take: () => null, permitted: () => Infinity })
+    let isLate = false
+    let renew = () => {}
+    const [strictest, other] = ['strictest', 'other'].map((name) => scene.store.of(name)) as [
+      BudgetStore,
+      BudgetStore,
+    ]
+    // It is silent for longer than its lease, and renews it between what the other one reads and writes.
+    const late: BudgetStore['update'] = async (change) => {
+      if (isLate) await new Promise<void>((resolve) => (renew = resolve))
+      await strictest.update(change)
+    }
+    const raced: BudgetStore['update'] = async (change) => {
+      const { until = Infinity } = scene.division()?.holders.strictest ?? {}
+      if (isLate && until < scene.clock.now() + 3_600 * SECOND) {
+        isLate = false
+        renew()
+        await scene.clock.sleep(1)
+      }
+      await other.update(change)
+    }
+    scene.start({
+      store: { ...strictest, update: late },
+      rateLimit: { requests: 300, seconds: 60 },
+      jitter: 0,
+    })
+    scene.start({ store: { ...other, update: raced }, ...(rateLimit && { rateLimit }), jitter: 0 })
+    await scene.run(10)
+    const { revision } = scene.division()
+    const { conflicts } = scene.store.counts
+    isLate = true
+    await scene.run(5)
+    expect(isLate).toBe(false)
+    expect(scene.store.counts.conflicts).toBeGreaterThan(conflicts)
+    expect(scene.division()).toMatchObject({ revision, isFixed: true, model: { count: 300 } })
+    expect(counted(scene.log(), scene.clock.now() - 5 * SECOND, 5).accepted).toBeLessThanOrEqual(5 * 5 + 2)
+    for (const process of scene.processes) process.kill()
+  },
+)
+
 test('a service that refuses is learned anew after a configured limit', async () => {
   const scene = open(slidingWindow(20, 1), 7)
   const strict = scene.start({ rateLimit: { requests: 2, seconds: 1 } })
