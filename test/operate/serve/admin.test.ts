@@ -208,6 +208,29 @@ it.each([
   expect(listenError(other, 'HOST', 'PORT', 9)).toBe(other)
 })
 
+it('an admin port in use, or an address of another machine, is named with the setting to change', async () => {
+  const openAt = (host: string, port: number) =>
+    openAdmin({
+      ...{ host, port, registry: openMetrics().registry },
+      ...{ reasons: async () => [], refresh: async () => {} },
+      wait: async () => Promise.reject(new Error('nothing waits')),
+    })
+  await using first = await openAt('127.0.0.1', 0)
+  const port = Number(new URL(first.url).port)
+  await expect(openAt('127.0.0.1', port)).rejects.toMatchObject({
+    ...{ code: 'port_unusable', variable: 'INTAKE_ADMIN_PORT', message: `port ${port} is in use` },
+    hint: 'set INTAKE_ADMIN_PORT to another port, or to 0 for any',
+  })
+  // The address is of a network for documentation (RFC 5737).
+  await expect(openAt('192.0.2.1', 0)).rejects.toMatchObject({
+    ...{ code: 'port_unusable', variable: 'INTAKE_ADMIN_HOST' },
+    message: 'INTAKE_ADMIN_HOST is not an address of this machine',
+    hint: 'set INTAKE_ADMIN_HOST to one, or to 0.0.0.0',
+  })
+  // The one that was first goes on.
+  expect((await fetch(`${first.url}/healthz`)).status).toBe(200)
+})
+
 it('answers within two seconds while the database hangs, and keeps its last values', async () => {
   await using scene = await openScene({}, { inTime: true })
   await query(scene.warehouse.url, "insert into intake.teams (name) values ('north')")

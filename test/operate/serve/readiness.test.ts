@@ -98,6 +98,25 @@ test('a warehouse that refuses, or is behind, is a reason at once, also for a pr
   expect(await late()).toEqual(['schema: of schema', 'ingest: is full'])
 })
 
+test('after an outage of any kind and length, the first probe that finds the warehouse well is answered ready', async () => {
+  const { late, pass, queries, settled } = openScene()
+  for (const code of ['warehouse_unreachable', 'warehouse_slow', 'schema', 'invalid_data']) {
+    const reason = [`${code === 'schema' ? 'schema' : 'database'}: of ${code}`]
+    for (let probe = 0; probe < 3; probe++) {
+      // Each failed query is followed by another, which belongs to a later probe.
+      expect(await settled(failWith(code))).toEqual(reason)
+      expect(queries).toHaveLength(0)
+      pass(3_600)
+      expect(await late()).toEqual(reason)
+      expect(queries).toHaveLength(1)
+    }
+    expect(await settled(answer)).toEqual([])
+    expect(queries).toHaveLength(0)
+    expect(await late()).toEqual([])
+    expect(await settled(answer)).toEqual([])
+  }
+})
+
 test('a worker has a second and a half to succeed again; other parts are believed at once', async () => {
   await using warehouse = await openWarehouse()
   await using bounded = openBoundedQueries(warehouse.url)
