@@ -63,6 +63,89 @@ it('a login that cannot be audited is not let in, and is audited when it comes a
   expect((await logins()).slice(before.length)).toEqual([{ login: 'ada', role: 'operator' }])
 })
 
+it('a login that the proxy names counts before the cookie of an earlier login, and is refused for what it lacks', async () => {
+  await using console_ = await startConsole(warehouse.url, { proxy: proxyWith({}) })
+  const before = await logins()
+  const { cookie, token } = await console_.enter('operator', 'hugo')
+  const page = await ask(console_, '/audit', { cookie })
+  expect([page.status, page.text.includes('hugo, operator')]).toEqual([200, true])
+  const grace = { cookie, 'x-login': 'grace' }
+  expect((await ask(console_, '/inbox', grace)).text).toContain('grace, viewer')
+  expect((await ask(console_, '/audit', grace)).status).toBe(403)
+  // A form of the earlier login is of another session.
+  const body = new URLSearchParams({ login: 'kim', role: 'viewer', token })
+  const send = (headers: Record<string, string>) =>
+    ask(console_, '/audit/link', headers, { method: 'POST', body })
+  expect((await send({ cookie, 'x-login': 'ada' })).status).toBe(403)
+  expect((await send({ cookie })).status).toBe(200)
+  expect((await logins()).slice(before.length)).toEqual([
+    { login: 'grace', role: 'viewer' },
+    { login: 'ada', role: 'operator' },
+  ])
+})
+
+it('a header that names no login with a role is refused, whatever cookie comes with it', async () => {
+  const roles = { ...proxyWith({}).roles, others: null }
+  const own = proxyWith({ roles })
+  await using console_ = await startConsole(warehouse.url, { proxy: own })
+  await using foreign = await startConsole(warehouse.url, {
+    proxy: { ...own, addresses: networksOf(['192.0.2.7'])! },
+  })
+  for (const [asked, login] of [
+    [console_, 'grace'],
+    [console_, 'ada, grace'],
+    [console_, ''],
+    [foreign, 'ada'],
+  ] as const) {
+    const { cookie } = await asked.enter('operator', 'hugo')
+    expect([login, (await ask(asked, '/inbox', { cookie, 'x-login': login })).status]).toEqual([login, 403])
+    expect([login, (await ask(asked, '/inbox', { 'x-login': login })).status]).toEqual([login, 403])
+    expect([login, (await ask(asked, '/inbox', { cookie })).status]).toEqual([login, 200])
+  }
+})
+
+it('a login has the highest of its own role and those of its groups; the role of all others only without any', async () => {
+  const roles = {
+    logins: new Map<string, Role>([
+      ['ada', 'operator'],
+      ['kim', 'steward'],
+      ['lou', 'viewer'],
+    ]),
+    groups: new Map<string, Role>([
+      ['data', 'steward'],
+      ['care', 'operator'],
+      ['read', 'viewer'],
+    ]),
+  }
+  const open = (others: Role | null) =>
+    startConsole(warehouse.url, {
+      proxy: proxyWith({ groupsHeader: 'x-groups', roles: { ...roles, others } }),
+    })
+  const shown = async (console_: { readonly port: number }, login: string, groups: string | null) => {
+    const headers = groups === null ? { 'x-login': login } : { 'x-login': login, 'x-groups': groups }
+    const { status, text } = await ask(console_, '/inbox', headers)
+    return status === 200 ? new RegExp(`${login}, (\\w+)`).exec(text)?.[1] : status
+  }
+  await using strict = await open(null)
+  await using generous = await open('operator')
+  for (const [login, groups, role, ofOthers] of [
+    ['ada', null, 'operator', 'operator'],
+    ['ada', 'data', 'steward', 'steward'],
+    ['ada', 'read', 'operator', 'operator'],
+    ['kim', 'read,care', 'steward', 'steward'],
+    ['lou', 'care', 'operator', 'operator'],
+    ['lou', 'unknown', 'viewer', 'viewer'],
+    ['eve', 'read, care', 'operator', 'operator'],
+    ['eve', 'data,read', 'steward', 'steward'],
+    ['eve', 'read', 'viewer', 'viewer'],
+    ['eve', 'unknown', 403, 'operator'],
+    ['eve', null, 403, 'operator'],
+  ] as const) {
+    const found = [await shown(strict, login, groups), await shown(generous, login, groups)]
+    expect([login, groups, ...found]).toEqual([login, groups, role, ofOthers])
+  }
+})
+
 it('behind https the cookie is only for it; a stranger learns of no page that it is not there', async () => {
   const publicUrl = 'https://console.example.org'
   await using console_ = await startConsole(warehouse.url, { publicUrl })

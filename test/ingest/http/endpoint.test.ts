@@ -205,6 +205,21 @@ describe('a request', () => {
     if (method !== 'HEAD') expect(JSON.parse(text)).toEqual({ detail: expect.any(String) })
   })
 
+  it.each<[string, string, string]>([
+    ['GET', '/webhooks', 'unknown_team'],
+    ['HEAD', '/webhooks/clinic', 'unknown_team'],
+    ['PUT', '/webhooks/nobody', 'unknown_team'],
+    ['GET', '/', 'unknown_team'],
+    ['POST', '/elsewhere', 'unknown_team'],
+    ['POST', '/webhooks/nobody', 'unknown_team'],
+    ['POST', '/webhooks/clinic', 'signature clinic'],
+  ])('%s %s is counted once as rejected: %s', async (method, path, reason) => {
+    scene.recorded.rejected.length = 0
+    const init = method === 'POST' || method === 'PUT' ? { method, body: 'x' } : { method }
+    await (await fetch(scene.ingester.url + path, init)).arrayBuffer()
+    expect(scene.recorded.rejected).toEqual([reason])
+  })
+
   it.each(['/webhooks/', '/webhooks?a=b', '/webhooks/clinic/', '/webhooks/%63linic', '/%77ebhooks/clinic'])(
     'for %s is routed to the path without slash, query and encoding',
     async (path) => {
