@@ -98,19 +98,26 @@ describe('an erasure', () => {
   })
 })
 
-it('the removal of a team says how long its events stay, or how many rows are gone', () => {
+it('the removal of a team says what became of its events and rows, and what is left to do, with all notes', () => {
   const removed = { teamId: 1, events: 3, rows: 40, tables: ['a', 'b'], notes: ['a note'] }
-  const text = (data: 'kept' | 'deleted') =>
-    removedText(context, { inboxDays: 30 } as never, 'north', data, removed)
+  const text = (data: 'kept' | 'deleted', more: object = {}, name = 'north') =>
+    removedText(context, { inboxDays: 30 } as never, name, data, { ...removed, ...more })
   expect(text('kept').split('\n')).toEqual([
     'removed: north; its rows are kept',
     '3 pending event(s) are dead; their bytes stay for 30 days, and they are pending again if the team is created again by then.',
     'The next backfill with the team in its configuration creates it again and reads everything.',
     ...['a note', 'Delete its webhook at the service: further events are answered 404.', ''],
   ])
-  expect(text('deleted')).toContain(
-    'removed: north; 40 rows of 2 tables were deleted, including 3 pending event(s)\nBackups',
-  )
+  const deleted = [
+    'removed: north; 40 rows of 2 tables were deleted, including 3 pending event(s)',
+    'Backups and logs of Postgres are not changed: let them expire (docs/operations.md).',
+  ]
+  const last = ['Delete its webhook at the service: further events are answered 404.', '']
+  expect(text('deleted').split('\n')).toEqual([...deleted, 'a note', ...last])
+  const notes = ['views stay', 'statistics stay']
+  expect(text('deleted', { notes }).split('\n')).toEqual([...deleted, ...notes, ...last])
+  for (const data of ['kept', 'deleted'] as const)
+    expect(text(data, { notes: [] }, 'no\u001brth')).toMatch(/^removed: no\\x1brth; (?!.*note)/s)
 })
 
 it('a team counts as configured where the configuration names it; the team of an unnamed one does not', () => {

@@ -327,6 +327,30 @@ describe('faults of the warehouse:', () => {
   })
 })
 
+test('the disk is checked wherever the server can be reached: also before migrations, and while some are pending', async () => {
+  const diskOf = async (url: string | null) => {
+    const checks = await runChecks({
+      ...{ url, dataDir: '/of/the/embedded', ingestTeams: [], teams: [], encryptionKey: null, cron: null },
+      webhook: { name: 'webhook port', variable: 'W', host: '127.0.0.1', port: 0 },
+      admin: { name: 'admin port', variable: 'A', host: '127.0.0.1', port: 0 },
+      ...{ clock: systemClock, logger: pino({ level: 'silent' }), signal: new AbortController().signal },
+      freeBytes: async () => 1_000_000_000,
+    })
+    const of = (name: string) => checks.find((each) => each.name === name)?.status ?? null
+    return { schema: of('schema'), disk: of('disk'), zones: of('time zones'), inbox: of('inbox') }
+  }
+  const absent = { schema: null, disk: null, zones: null, inbox: null }
+  await using own = await createTestDatabase()
+  await using empty = await createTestDatabase({ empty: true })
+  expect(await diskOf(own.url)).toEqual({ schema: 'ok', disk: 'warning', zones: 'ok', inbox: 'ok' })
+  await query(own.url, "delete from intake_ops.migrations where name like '0014%'")
+  const behind = { ...absent, schema: 'failed', disk: 'warning' }
+  expect(await diskOf(own.url)).toEqual(behind)
+  expect(await diskOf(empty.url)).toEqual(behind)
+  expect(await diskOf('postgres://nobody@127.0.0.1:9/never')).toEqual(absent)
+  expect(await diskOf(null)).toEqual(absent)
+})
+
 describe('faults of webhooks:', () => {
   async function store(key: string): Promise<void> {
     await using session = await openSession({ url: warehouse.url, purpose: 'test' })
