@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
@@ -247,6 +248,29 @@ describe('a body is read completely or not at all', () => {
     for (const path of ['/plain', '/packed']) {
       expect((await wide.client.get(path, { as: 'bytes' })).bytes).toBe(100_000)
     }
+  })
+
+  test('over the limit in many pieces, each far below it: packed or not, of a success or a refusal', async () => {
+    // A piece has at most 64 KiB.
+    const limit = 500_000
+    const large = randomBytes(limit + 1)
+    const handlers: Record<string, Handler> = {
+      '/plain': (_, response) => response.end(large),
+      '/packed': (_, response) =>
+        response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(large)),
+      '/refusal': (_, response) => response.writeHead(400).end(large),
+      '/just': (_, response) => response.end(large.subarray(1)),
+    }
+    await using service = await startService((request, response, index) =>
+      handlers[request.url]!(request, response, index),
+    )
+    await using heard = clientOf(service.url, { maxBytes: limit })
+    const fault = { code: 'too_large', verdict: 'stop', tries: 1 }
+    for (const path of ['/plain', '/packed', '/refusal'])
+      expect(await errorOf(heard.client.get(path, { as: 'bytes' })), path).toMatchObject(fault)
+    const just = await heard.client.get('/just', { as: 'bytes' })
+    expect(just.bytes).toBe(limit)
+    expect(large.subarray(1).equals(just.body as Uint8Array)).toBe(true)
   })
 
   test('gzip is decompressed; an invalid one is retried', async () => {

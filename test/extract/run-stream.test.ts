@@ -126,7 +126,7 @@ test('reports read and loaded records, and the progress under the names of team 
 })
 
 test.each([false, true])(
-  'counts each record once while the list changes and is read again (dry run: %s)',
+  'counts each record once while the list changes and is read again, in its progress too (dry run: %s)',
   async (dry) => {
     rig.service.records.patients = Array.from({ length: 6 }, (_, at) => person(`p${at}`))
     rig.service.pageSize = 3
@@ -143,6 +143,10 @@ test.each([false, true])(
     expect(changed + unchanged).toBeLessThanOrEqual(fetched)
     // A scan may meet a record on two pages.
     expect(fetched).toBeLessThan(2 * rig.service.records.patients.length)
+    const { status, seconds, note, ...counts } = report
+    const { requests, throttled } = report
+    expect(figures()).toMatchObject({ requests, throttled, phase: 'ended' })
+    expect(figures().counts).toEqual(counts)
   },
 )
 
@@ -292,7 +296,9 @@ test('a record that is in no list and was fetched by its id counts as fetched', 
   await rig.hold('patients', [old], '2026-01-01T00:00:00.000000Z' as never)
   rig.service.records.patients = [person('x')]
   rig.service.unlisted.add('x')
-  expect(await run()).toMatchObject({ status: 'succeeded', fetched: 1, changed: 1, unchanged: 0 })
+  const counts = { fetched: 1, changed: 1, unchanged: 0 }
+  expect(await run()).toMatchObject({ status: 'succeeded', ...counts })
+  expect(figures().counts).toMatchObject(counts)
 })
 
 test('a checkpoint that cannot be read is in the note, also that of a dry run', async () => {

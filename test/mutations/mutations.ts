@@ -1192,6 +1192,13 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: RATE,
   },
   {
+    bug: 'an answer in many small pieces may have any size',
+    file: 'src/api/http/wire.ts',
+    from: 'if (size > maxBytes) throw',
+    to: 'if (piece.length > maxBytes) throw',
+    tests: ['test/api/client.test.ts'],
+  },
+  {
     bug: 'hours in which nobody asked count as waiting for the service',
     file: 'src/api/budget/limiter.ts',
     from: 'Math.max(since, acceptedAt)',
@@ -1901,6 +1908,13 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/analytics/wide/wide-views.test.ts'],
   },
   {
+    bug: 'a wide view lists the first choices of all answers before the second ones',
+    file: 'src/analytics/wide/view-sql.ts',
+    from: 'order by a.position, a.value_position',
+    to: 'order by a.value_position, a.position',
+    tests: ['test/analytics/wide/wide-views.test.ts'],
+  },
+  {
     bug: 'a time in Parquet whose fraction has few digits is wrong by up to a second',
     file: 'src/analytics/export/formats.ts',
     from: "fraction.padEnd(6, '0')",
@@ -2536,6 +2550,13 @@ export const MUTATIONS: readonly Mutation[] = [
     from: 'if (!stop.signal.aborted) options.onFailed?.(error)',
     to: 'options.onFailed?.(error)',
     tests: ['test/extract/worker.test.ts'],
+  },
+  {
+    bug: 'the progress of a stream counts a record again when its list is read again',
+    file: 'src/extract/run-stream.ts',
+    from: 'const counts = { requests, throttled, ...onceEach(tally) }',
+    to: 'const counts = { requests, throttled, ...tally }',
+    tests: ['test/extract/run-stream.test.ts'],
   },
   {
     bug: 'requests around a rejection are reported as in usual times',

@@ -614,6 +614,36 @@ describe('the view of a form', () => {
     ])
   })
 
+  it('has all choices of a question that was answered several times: answer by answer, each in its own order', async () => {
+    const questions = [
+      { id: 'aids', type: 'multiple_choice', text: 'Aids' },
+      { id: 'pets', type: 'multiple_choice', text: 'Pets' },
+    ]
+    const chosen = (id: string, ...answer_choices: string[]) => ({ question: { id }, answer_choices })
+    service.records.forms.push(form('several', 'Several', questions))
+    service.records.responses.push(
+      response('s1', 'several', {
+        answers: [
+          chosen('aids', 'Walker', 'Cane', 'Rail'),
+          chosen('pets', 'Dog', 'Cat'),
+          chosen('aids'),
+          chosen('aids', 'Chair', 'Belt'),
+        ],
+      }),
+      response('s2', 'several', { answers: [chosen('aids', 'Bed')] }),
+    )
+    await run('backfill')
+    const expected = [
+      { response_id: 's1', aids: ['Walker', 'Cane', 'Rail', 'Chair', 'Belt'], pets: ['Dog', 'Cat'] },
+      { response_id: 's2', aids: ['Bed'], pets: null },
+    ]
+    const values = 'select response_id, aids, pets from'
+    expect(await rows(`${values} intake.form_several order by 1`)).toEqual(expected)
+    for (const id of ['aids', 'pets']) await run('classify', 'set', id, 'visible', '--form', 'Several')
+    const analyst = await makeLogin(warehouse.url, 'intake_analyst')
+    expect(await analyst.rows(`${values} intake_forms.form_several order by 1`)).toEqual(expected)
+  })
+
   it('is readable by clinicians of the team, and by no analyst', async () => {
     const clinician = await makeLogin(warehouse.url, 'intake_clinical')
     const analyst = await makeLogin(warehouse.url, 'intake_analyst')
