@@ -197,6 +197,28 @@ it('of tables that the same migrations create it says nothing', () => {
   expect(plannedIn('drop table intake.a', created)).toMatchObject([{ lock: 'none' }])
 })
 
+it('a table that an earlier pending migration creates is locked for nobody in a later one; one that is there is', async () => {
+  await using warehouse = await openWarehouse()
+  const [creates, alters] = ['0152_slices', '0170_slices_waiting']
+  const remove = (name: string) =>
+    query(warehouse.url, `delete from intake_ops.migrations where name = '${name}' returning name`)
+  const locks = async () =>
+    (await planMigration(warehouse.url))
+      .filter(({ migration, statement }) => migration === alters && !statement.startsWith('comment '))
+      .map(({ statement, table, lock, rows }) => [statement.split(' ', 2).join(' '), table, lock, rows])
+  expect(await planMigration(warehouse.url)).toEqual([])
+  expect(await remove(alters)).toHaveLength(1)
+  expect(await locks()).toEqual([
+    ['alter table', 'intake_ops.slices', 'ACCESS EXCLUSIVE', 0],
+    ['create index', 'intake_ops.slices', 'SHARE', 0],
+  ])
+  expect(await remove(creates)).toHaveLength(1)
+  expect(await locks()).toEqual([
+    ['alter table', null, 'none', null],
+    ['create index', null, 'none', null],
+  ])
+})
+
 it('the command prints them with the rows of the tables, and applies nothing', async () => {
   await using warehouse = await openWarehouse()
   const [removed] = await query<{ name: string }>(

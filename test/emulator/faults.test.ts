@@ -39,6 +39,23 @@ describe('a fault of the answer', () => {
     ])
   })
 
+  it.each([
+    ['throttle', 429, 'Request was throttled. Expected available in 1 seconds.', '1'],
+    ['throttle=2.5', 429, 'Request was throttled. Expected available in 3 seconds.', '3'],
+    ['throttle-burst=1', 429, 'Request was throttled. Expected available in 1 seconds.', '1'],
+    ['throttle-silent', 429, 'Request was throttled.', null],
+    ['http-500', 500, 'Internal server error.', null],
+    ['http-503=2', 503, 'Service unavailable.', '2'],
+  ])(
+    '%s has a body of nothing but a detail, as errors of the service do',
+    async (spec, status, detail, wait) => {
+      emulator.control.setFaults(spec)
+      const reply = await page(1)
+      expect([reply.status, reply.headers.get('retry-after')]).toEqual([status, wait])
+      expect(reply.body).toEqual({ detail })
+    },
+  )
+
   it.each(['reset', 'truncate'])('%s ends the connection', async (spec) => {
     emulator.control.setFaults(spec)
     await expect(page(1)).rejects.toThrow()

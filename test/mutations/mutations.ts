@@ -2006,6 +2006,13 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/api/paging/kept-pages.test.ts'],
   },
   {
+    bug: 'a page is lost that arrives after a later one failed',
+    file: 'src/api/paging/pages.ts',
+    from: '      if (page !== null && failure?.number !== page.number) yield page\n',
+    to: '      if (page !== null && failure === null) yield page\n',
+    tests: ['test/api/paging/pages.test.ts'],
+  },
+  {
     bug: 'the ids of kept pages are not among the seen ids of the scan that is continued',
     file: 'src/extract/scan/scan-progress.ts',
     from: 'await seenIds.restore(place, earlier!, [1, page])',
@@ -2482,11 +2489,25 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/emulator/shapes/records.test.ts'],
   },
   {
+    bug: 'the error of a fault has more than a detail in its body',
+    file: 'src/emulator/http/strike.ts',
+    from: 'JSON.stringify({ detail })',
+    to: 'JSON.stringify({ status, detail })',
+    tests: ['test/emulator/faults.test.ts'],
+  },
+  {
     bug: 'outcomes of messages count within their form, whichever packet it is in',
     file: 'src/analytics/privacy-rules.ts',
     from: "['form_id', 'packet_id']",
     to: "['form_id']",
     tests: ['test/analytics/privacy.test.ts'],
+  },
+  {
+    bug: 'the plan of a migration forgets the tables that earlier pending ones create',
+    file: 'src/analytics/plan.ts',
+    from: 'plannedIn(text, created).map',
+    to: 'plannedIn(text, new Set()).map',
+    tests: ['test/analytics/plan.test.ts'],
   },
   {
     bug: 'of the parts that cannot be closed the last one is reported',
@@ -2529,6 +2550,13 @@ export const MUTATIONS: readonly Mutation[] = [
     from: 'raw.team_id = stored.team_id and raw.stream = ${stream} and raw.id',
     to: 'raw.team_id = stored.team_id and raw.id',
     tests: ['test/reconcile/verify/strays.test.ts'],
+  },
+  {
+    bug: 'a missing record that cannot be fetched counts as repaired',
+    file: 'src/reconcile/verify/repair.ts',
+    from: 'await expectEnvelopes(session, tables, known, envelopes)',
+    to: 'await expectEnvelopes(session, tables, known.concat(unknown), envelopes)',
+    tests: ['test/reconcile/verify/clocks.test.ts'],
   },
   {
     bug: 'a configuration has sent to us only since the last events that were looked for',

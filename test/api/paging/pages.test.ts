@@ -413,6 +413,54 @@ async function read(
   return { pages, calls, outcome: scan.outcome }
 }
 
+describe('pages that arrive in another order', () => {
+  /** A scan of numbered pages of two records, the first two of which are requested at once: what it yields until it fails. */
+  async function readUntilFailure(answers: Record<number, () => Promise<unknown>>) {
+    const requested: number[] = []
+    const getter = {
+      concurrency: 2,
+      pageSize: 2,
+      async get(_path: string, { query }: RequestOptions = {}): Promise<Answer> {
+        const number = pageOf(`/list?${query}`)
+        requested.push(number)
+        const body = await (answers[number]?.() ?? numberedPage(`/list?page=${number}`, 12, 2))
+        const times = { startedAt: 1, receivedAt: 2, serviceDate: 3 }
+        return { status: 200, headers: {}, body, invalidUtf8: false, bytes: 0, ...times }
+      },
+    }
+    const yielded: number[] = []
+    const failure = await errorOf(
+      (async () => {
+        for await (const { number } of scanPages(getter, '/list', { resource: 'list' })) yielded.push(number)
+      })(),
+    )
+    return { yielded, requested, failure }
+  }
+
+  const failing = async () => {
+    throw new Error('page refused')
+  }
+  const late = (body: unknown) => async () => {
+    // After everything that is done already.
+    await new Promise((resolve) => setImmediate(resolve))
+    return body
+  }
+  const second = numberedPage('/list?page=2', 12, 2)
+
+  test('a page that is fine is kept, though a later one has failed already; no other is requested', async () => {
+    const read = await readUntilFailure({ 2: late(second), 3: failing })
+    expect(read.failure.message).toBe('page refused')
+    expect(read).toMatchObject({ yielded: [1, 2], requested: [1, 2, 3] })
+  })
+
+  test('a page that is itself the failure is not kept', async () => {
+    const { results } = numberedPage('/list?page=1', 12, 2)
+    const read = await readUntilFailure({ 2: late({ ...second, results }), 3: late(null) })
+    expect(read.failure).toMatchObject({ code: 'page_repeated' })
+    expect(read.yielded).toEqual([1])
+  })
+})
+
 describe('a page', () => {
   const linked = (results: readonly unknown[], next: string | null, count?: number) => ({
     results,

@@ -143,6 +143,35 @@ test('a record that is listed and not found by its id is not deleted by a repair
   expect(await verify('patients', '--repair')).toMatchObject({ code: 0, found: { ...found, repaired: 1 } })
 })
 
+test.each([
+  ['the service fails to return', {}, 500, 0],
+  ['comes as the record of another id', patient('p2', {}), 200, 1],
+])(
+  'a missing record that %s while it is repaired does not count as repaired',
+  async (_, body, status, dead) => {
+    await backfill('patients')
+    await scene.rows(`delete from intake.patients where id = 'p1'`)
+    await scene.rows(`delete from intake_raw.records where stream = 'patients' and id = 'p1'`)
+    let asked = 0
+    service.interfere = ({ url }, response) => {
+      if (!url.endsWith('/p1')) return false
+      asked += 1
+      // The first request is the second look; later ones are the repair.
+      if (asked === 1) return false
+      json(response, body, status)
+      return true
+    }
+    const found = { missing: ['p1'], extra: [], different: [], repaired: 0 }
+    expect(await verify('patients', '--repair')).toMatchObject({ code: 4, found })
+    expect(asked).toBeGreaterThan(1)
+    expect(await scene.rows(`select from intake.patients where id = 'p1'`)).toEqual([])
+    expect(await scene.rows(`select from intake_ops.dead_letters`)).toHaveLength(dead)
+    service.interfere = () => false
+    expect(await verify('patients', '--repair')).toMatchObject({ code: 0, found: { ...found, repaired: 1 } })
+    expect(await scene.rows(`select from intake.patients where id = 'p1'`)).toHaveLength(1)
+  },
+)
+
 test('a log entry listed after the backfill is not overdue, though its time is just before', async () => {
   const entry = (id: string, created_at: string) => ({ id, event: 'e', status: 'pending', created_at })
   service.records.webhookDeliveries.push(entry('d1', at(-60_000)), entry('d2', at(-50_000)))
