@@ -2573,6 +2573,13 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/reconcile/replay-failures.test.ts'],
   },
   {
+    bug: 'the columns of an export that a replay rewrote have no questions until the replay ends',
+    file: 'src/reconcile/replay-files.ts',
+    from: '      await matchQuestions(db, teamId, exportId)\n',
+    to: '      if (!differs) await matchQuestions(db, teamId, exportId)\n',
+    tests: ['test/reconcile/replay-failures.test.ts'],
+  },
+  {
     bug: 'a slice that fails because its worker is being closed is a failure',
     file: 'src/extract/work.ts',
     from: 'if (!stop.signal.aborted) options.onFailed?.(error)',

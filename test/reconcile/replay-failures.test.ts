@@ -6,6 +6,7 @@ import { IntakeError } from '../../src/core/errors.ts'
 import type { Loaders } from '../../src/load/merge/loaders.ts'
 import { replay, replayed, statusOf } from '../../src/reconcile/replay.ts'
 import { documents } from '../../src/streams/documents.ts'
+import { formExports } from '../../src/streams/exports.ts'
 import { forms } from '../../src/streams/forms.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { littlePatients, startLittleService } from '../e2e/support/little-service.ts'
@@ -210,4 +211,74 @@ test('a failure ends the stream at once: what was begun is waited for, and no fu
   // Five portions; the second failed while the third was read.
   expect([progress, runs, isEnded]).toEqual([[2_500, 5_000], 2, true])
   await rows(`delete from intake_raw.records where stream = 'documents'`)
+})
+
+test('a rewritten export has the questions of its columns at once, also where the replay stops before the next one', async () => {
+  await using service = await startLittleService()
+  const asked = (id: string, text: string) => ({
+    ...{ id, text, help_text: '', order: 1, choices: [] },
+    question_type: { question_type: 'short_text', question_subtype: null },
+  })
+  service.records.forms.push({
+    id: 'f',
+    name: 'F',
+    questions: [asked('q1', 'Smokes'), asked('q2', 'Drinks')],
+  })
+  for (const id of ['e1', 'e2', 'e3'])
+    service.records.exports.push({ id, name: id, form: { id: 'f', name: 'F' } })
+  const head = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived'
+  const file = `${head},Smokes,Drinks,Other\np,A,B,a@b.example,,,False,No,Yes,x\n`
+  service.interfere = ({ method }, response) => {
+    if (method === 'POST') response.writeHead(200, { 'content-type': 'text/plain' }).end(file)
+    return method === 'POST'
+  }
+  const own = await openWarehouse()
+  try {
+    const env = { ...service.env, DATABASE_URL: own.url, LOG_LEVEL: 'silent' }
+    expect((await runCommand(['backfill', '--streams', 'forms,exports'], env)).code).toBe(0)
+    const questions = async () =>
+      Object.fromEntries(
+        (
+          await query<{ id: string; questions: unknown }>(
+            own.url,
+            `select export_id as id, jsonb_agg(question_id order by position) as questions
+             from intake.export_columns where title in ('Smokes', 'Drinks', 'Other') group by 1`,
+          )
+        ).map((each) => [each.id, each.questions]),
+      )
+    const matched = ['q1', 'q2', null]
+    expect(await questions()).toEqual({ e1: matched, e2: matched, e3: matched })
+    const former = ['former', 'former', 'former']
+    await query(own.url, `update intake.export_columns set question_id = 'former'`)
+    await query(own.url, `update intake.export_cells set value = 'spoiled' where export_id <> 'e1'`)
+
+    await using session = await openSession({ url: own.url, purpose: 'test' })
+    const stop = new AbortController()
+    let runs = 0
+    const loaders: Loaders = {
+      async run(work) {
+        runs += 1
+        const result = await work(session)
+        if (runs === 2) stop.abort(new Error('SIGTERM'))
+        return result
+      },
+      ready: async () => {},
+    }
+    const options = { clock: systemClock, logger: silent, signal: stop.signal, onProgress: () => {} }
+    const team = { teamId: 1, name: 'default' }
+    const report = await replayed(options, { session, loaders }, team, formExports)
+    expect([report.status, runs]).toEqual(['interrupted', 2])
+    // The first file differs in nothing, and is left to the end of a replay; the third was not reached.
+    expect(await questions()).toEqual({ e1: former, e2: matched, e3: former })
+    expect(
+      await query(
+        own.url,
+        `select distinct export_id as id from intake.export_cells where value = 'spoiled'`,
+      ),
+    ).toEqual([{ id: 'e3' }])
+    expect((await runCommand(['replay', '--streams', 'exports'], env)).code).toBe(0)
+    expect(await questions()).toEqual({ e1: matched, e2: matched, e3: matched })
+  } finally {
+    await own.drop()
+  }
 })
