@@ -2505,8 +2505,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the plan of a migration forgets the tables that earlier pending ones create',
     file: 'src/analytics/plan.ts',
-    from: 'plannedIn(text, created).map',
-    to: 'plannedIn(text, new Set()).map',
+    from: '  const created = new Set<string>()\n  for (const migration of pending) {\n',
+    to: '  for (const migration of pending) {\n    const created = new Set<string>()\n',
     tests: ['test/analytics/plan.test.ts'],
   },
   {
