@@ -4,15 +4,17 @@
  * Invariant: a division is replaced only by one that was made from it. No lock is held between two statements, so a
  * process that stops delays no other. A connection that breaks, or does not answer, is replaced at the next exchange.
  */
-import { randomUUID } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import PQueue from 'p-queue'
 import type { QueryConfig, QueryResult } from 'pg'
 import { openSession, type Session } from '../warehouse/connect.ts'
 
 const CHANNEL = 'intake_budgets'
 const TIMEOUT_MS = 3_000
-/** Attempts of one exchange, while other processes are faster. */
+/** Attempts of one exchange, while other processes are faster; after the first, each waits up to this long. */
 const ATTEMPTS = 20
+const PAUSE_MS = 10
 
 /** What every version of the division says. */
 interface Stored {
@@ -121,6 +123,7 @@ export function openBudgets(url: string): Budgets {
             ...[pausedUntil > now ? pausedUntil / 1e6 : null, notify, `${teamId} ${name}`],
           ])
           if (rowCount === 1) return
+          await sleep(randomInt(PAUSE_MS + 1))
         }
         throw new Error('the budget changes all the time')
       },
