@@ -129,8 +129,11 @@ export async function executeSlice(
   const part = { claimed, team, stream, progress, worker, options: own, loaders: loaders.ofTeam(teamId) }
   const { report, store } = await work.execute(part)
   const canceled = isCanceled(cancellation.signal)
-  // The worker stops: others continue at once.
-  if (report.status === 'interrupted' && !canceled) return await turn(({ db }) => release(db, claimed))
+  if (report.status === 'interrupted' && !canceled) {
+    // The worker stops: others continue at once, and nothing of this one is stored from then on.
+    await progress[Symbol.asyncDispose]()
+    return await turn(({ db }) => release(db, claimed))
+  }
   // Refused credentials, or no permitted request: every stream of the team would end so.
   const endsTeam = team.signal.aborted && !cancellation.signal.aborted
   try {

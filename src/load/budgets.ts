@@ -12,8 +12,9 @@ import { openSession, type Session } from '../warehouse/connect.ts'
 
 const CHANNEL = 'intake_budgets'
 const TIMEOUT_MS = 3_000
-/** Attempts of one exchange, while other processes are faster; after the first, each waits up to this long. */
+/** Attempts of one exchange, while other processes are faster. */
 const ATTEMPTS = 20
+/** At most, between two attempts; random, so that no process is always the slower one. */
 const PAUSE_MS = 10
 
 /** What every version of the division says. */

@@ -60,6 +60,7 @@ export interface Figures {
   readonly permitted_rate: number | null
 }
 
+/** Disposing of it stores what is left; doing so twice is the same. */
 export interface RunProgress extends AsyncDisposable {
   /** Logs as the run's logger does, and keeps the lines of level info and above. */
   readonly logger: Logger

@@ -203,7 +203,7 @@ export async function settlePending(
   await sql`
     with pending as (
       select slice_id, ${JSON.stringify(NOTHING)}::jsonb || coalesce((
-        select counts || jsonb_build_object('seconds', round(extract(epoch from updated_at - began_at), 3))
+        select counts || jsonb_build_object('seconds', greatest(0, round(extract(epoch from updated_at - began_at), 3)))
         from intake_ops.run_progress progress
         where (progress.run_id, progress.team_id, progress.stream) = (slices.run_id, slices.team_id, slices.stream)
       ), '{}') || ${JSON.stringify({ status, note })}::jsonb as result
@@ -226,7 +226,7 @@ export async function settlePending(
     where (select kind from intake_ops.runs where run_id = ${runId}) = 'backfill'`.execute(db)
 }
 
-/** Of a stream that was not read. */
+/** The figures of a stream that was not read. */
 export const NOTHING = {
   ...{ requests: 0, throttled: 0, fetched: 0, changed: 0, unchanged: 0, deleted: 0, erased: 0 },
   ...{ deadLetters: 0, problems: 0, seconds: 0 },

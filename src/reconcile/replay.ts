@@ -71,11 +71,11 @@ export async function replay(options: ReplayOptions): Promise<ReplaySummary> {
       const done: { name: string; streams: { stream: StreamName; report: ReplayReport }[] }[] = []
       for (const team of teams) {
         const reports: { stream: StreamName; report: ReplayReport }[] = []
-        const using = { session, loaders: loaders.ofTeam(team.teamId) }
+        const sessions = { session, loaders: loaders.ofTeam(team.teamId) }
         for (const stream of streams) {
           reports.push({
             stream: stream.name,
-            report: await replayed({ ...options, signal }, using, team, stream),
+            report: await replayed({ ...options, signal }, sessions, team, stream),
           })
         }
         // Columns of exports refer to questions of forms, and either may have been rebuilt.

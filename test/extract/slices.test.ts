@@ -145,6 +145,23 @@ describe('a slice', () => {
     expect(await stored()).toEqual([])
   })
 
+  test('of a worker that stops has its last lines in the log, though others may continue it at once', async () => {
+    const claimed = await claim()
+    const log = async () =>
+      (
+        await rowsOf<{ message: string }>(session, 'select message from intake_ops.run_log order by line')
+      ).map(({ message }) => message)
+    const stopped = workOf(async ({ progress }) => {
+      progress.logger.info('reading')
+      await expect.poll(log).toEqual(['reading'])
+      stop.abort('the worker stops')
+      progress.logger.info('interrupted')
+      return { report: report({ status: 'interrupted' }), store: async () => {} }
+    })
+    await executeSlice(execution(), claimed, source, stopped)
+    expect([(await slices())[0], await log()]).toEqual(['one patients pending', ['reading', 'interrupted']])
+  })
+
   test('that ends just as the worker stops is settled, and says nothing about the others of its team', async () => {
     const { execute } = ends(report())
     const stopped = workOf(async (part) => {

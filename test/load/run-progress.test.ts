@@ -23,6 +23,14 @@ async function openRun() {
   return { url, runId: run!.run_id, teamId, teams: [{ name: 'north', teamId }] }
 }
 
+/** What a worker opens it with, for a slice that nobody takes from it. */
+function asWorker(run: Pick<Awaited<ReturnType<typeof openRun>>, 'url' | 'runId' | 'teams'>) {
+  return {
+    ...run,
+    ...{ clock: systemClock, logger: pino({ level: 'silent' }), claimed: { sliceId: '0', epoch: '1' } },
+  }
+}
+
 /** After a second of the timer. */
 function later<Row extends object>(url: string, text: string) {
   vi.advanceTimersByTime(1_000)
@@ -142,14 +150,7 @@ it('a stream that another process goes on with has its figures, and its time', a
   const { url, runId, teamId, teams } = await openRun()
   let micros = 1_000_000_000_000_000
   const clock = { now: () => micros, sleep: systemClock.sleep }
-  const shared = {
-    url,
-    runId,
-    teams,
-    clock,
-    logger: pino({ level: 'silent' }),
-    claimed: { sliceId: '0', epoch: '1' },
-  }
+  const shared = { ...asWorker({ url, runId, teams }), clock }
   const stored = () =>
     later(
       url,
@@ -181,14 +182,7 @@ it('a line that was stored although its connection was given up is stored once, 
       throw new Error('the answer came too late')
     },
   }
-  const shared = {
-    url,
-    runId,
-    teams,
-    clock: systemClock,
-    logger: pino({ level: 'silent' }),
-    claimed: { sliceId: '0', epoch: '1' },
-  }
+  const shared = asWorker({ url, runId, teams })
   await using progress = openRunProgress({ ...shared, bounded })
   await using other = openRunProgress(shared)
   progress.logger.info('again')
@@ -217,10 +211,7 @@ it('lines that could not be stored keep their order, before those that were logg
       throw new Error('the warehouse is away')
     },
   }
-  const logger = pino({ level: 'silent' })
-  await using progress = openRunProgress({
-    ...{ url, runId, teams, clock: systemClock, logger, claimed: { sliceId: '0', epoch: '1' }, bounded },
-  })
+  await using progress = openRunProgress({ ...asWorker({ url, runId, teams }), bounded })
   progress.logger.info('first')
   await expect
     .poll(() => later(url, `select line, message from intake_ops.run_log order by line`))
@@ -243,17 +234,7 @@ it('of lines that could not be stored, the last 300 are stored once they can be'
       throw new Error('the warehouse is away')
     },
   }
-  await using progress = openRunProgress({
-    ...{
-      url,
-      runId,
-      teams,
-      clock: systemClock,
-      logger: pino({ level: 'silent' }),
-      claimed: { sliceId: '0', epoch: '1' },
-      bounded,
-    },
-  })
+  await using progress = openRunProgress({ ...asWorker({ url, runId, teams }), bounded })
   for (let line = 1; line <= 200; line++) progress.logger.info(`line ${line}`)
   await expect
     .poll(() => later(url, `select message from intake_ops.run_log order by line`))
@@ -292,8 +273,7 @@ it('a log keeps its last 300 lines, whatever other runs have logged', async () =
 
 it('processes that execute one run number the lines of its log one after another; lines below info are not kept', async () => {
   const { url, runId, teams } = await openRun()
-  const logger = pino({ level: 'silent' })
-  const shared = { url, runId, teams, clock: systemClock, logger, claimed: { sliceId: '0', epoch: '1' } }
+  const shared = asWorker({ url, runId, teams })
   {
     // A run of less than a second leaves nothing.
     await using short = openRunProgress(shared)
@@ -341,11 +321,8 @@ it('a worker that lost its slice changes neither the figures nor the log of the 
     `insert into intake_ops.slices (run_id, team_id, stream, spec, epoch) values ($1, $2, 'patients', '{}', 2) returning slice_id as id`,
     [runId, teamId],
   )
-  const logger = pino({ level: 'silent' })
   const openWith = (epoch: string) =>
-    openRunProgress({
-      ...{ url, runId, teams, clock: systemClock, logger, claimed: { sliceId: slice!.id, epoch } },
-    })
+    openRunProgress({ ...asWorker({ url, runId, teams }), claimed: { sliceId: slice!.id, epoch } })
   await using lost = openWith('1')
   await using present = openWith('2')
   lost.watch(teamId, 'patients', () => ({ ...FIGURES, pages: 9 }))

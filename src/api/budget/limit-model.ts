@@ -61,18 +61,18 @@ export class LimitModel {
   readonly #sends: Counted
   /** N and W, once known; and N before the current raise. */
   #count: number | null = null
-  #window = SECOND
+  #window = UNKNOWN.window
   #proven: number | null = null
   readonly margin = new Margin()
   /** Above 1, short bursts exceed N/W, which a sliding window permits; 1 is strictly even, as a token bucket needs. */
-  #spread = 1.2
-  #contradictions = 0
+  #spread = UNKNOWN.spread
+  #contradictions = UNKNOWN.contradictions
   /** N may be one too small, and is small enough for one request to matter. */
-  #unsure = false
-  #raise = 0
+  #unsure = UNKNOWN.unsure
+  #raise = UNKNOWN.raise
   #raisedAt = 0
   #quietSince = 0
-  #waitBeforeRaise = FIRST_WAIT
+  #waitBeforeRaise = UNKNOWN.waitBeforeRaise
   /** When the newest request was due, spread evenly. */
   #spreadAt = Number.NEGATIVE_INFINITY
 

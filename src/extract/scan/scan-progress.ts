@@ -19,7 +19,7 @@ import type { SeenIds } from './seen-ids.ts'
 /** Progress is kept this often; less often, up to a limit, where it would take more than this share of the time. */
 const EVERY_MICROS = 2_000_000
 const SHARE = 1 / 20
-/** More would lose as much of the scan when the process is killed. */
+/** The longest pause: a process that takes over after a kill reads again what was not kept. */
 const AT_LEAST_EVERY_MICROS = 10_000_000
 /** Progress is kept at once when there are this many ids, which are in memory until then. */
 const MAX_IDS = 200_000

@@ -414,7 +414,7 @@ async function read(
 }
 
 describe('pages that arrive in another order', () => {
-  /** A scan of numbered pages of two records, the first two of which are requested at once: what it yields until it fails. */
+  /** The pages that a scan yields until it fails. Each has two records; the first two are requested at once. */
   async function readUntilFailure(answers: Record<number, () => Promise<unknown>>) {
     const requested: number[] = []
     const getter = {
