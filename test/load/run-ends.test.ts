@@ -188,6 +188,13 @@ test('a stream that is canceled while its worker stands still has the figures th
      from (values ($2::bigint, $4::jsonb), ($3, '{"fetched": 9}')) as part (run, counts)`,
     [north, run, other, JSON.stringify({ ...counts, erased: 3, deadLetters: 4, problems: 5 })],
   )
+  // The clock of the worker's host was set back while it read.
+  await rowsOf(
+    session,
+    `insert into intake_ops.run_progress (run_id, team_id, stream, phase, pages, requests, throttled, fetched, began_at, updated_at)
+     values ($1, $2, 'packets', 'fetch', 0, 0, 0, 0, '2026-01-01T00:10:00Z', '2026-01-01T00:00:00Z')`,
+    [run, north],
+  )
   await rowsOf(
     session,
     `update intake_ops.slices set heartbeat_at = now() - interval '1 minute' where state = 'claimed'`,
