@@ -87,7 +87,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
 
 async function use(home: Home, unsafe: boolean, onNotice: (line: string) => void): Promise<Attachment> {
   const slow = setTimeout(() => {
-    onNotice('the embedded Postgres is still starting; after a crash it first recovers')
+    onNotice('the embedded Postgres is still starting, which takes longer the first time and after a crash')
   }, SLOW_MILLISECONDS)
   let killed = 0
   try {

@@ -8,7 +8,7 @@
 import { type Kysely, sql } from 'kysely'
 import type pg from 'pg'
 import { IntakeError } from '../core/errors.ts'
-import { databaseOf, openPool } from './connect.ts'
+import { databaseOf, destroySocket, openPool } from './connect.ts'
 import { warehouseError } from './sqlstate.ts'
 import type { Warehouse } from './tables.ts'
 
@@ -105,9 +105,8 @@ async function run<Result>(
 /** Ends a statement that is still running, and any transaction or lock; a server that hangs is not waited for. */
 function discard(inUse: Set<pg.PoolClient>, client: pg.PoolClient): void {
   if (!inUse.delete(client)) return
-  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
   client.release(true)
-  connection.stream.destroy()
+  destroySocket(client)
 }
 
 function tooSlow(): IntakeError {

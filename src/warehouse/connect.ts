@@ -53,6 +53,9 @@ export const TID_SCANS_IN_TRANSACTION = `select set_config(setting, 'off', true)
 /** How long a statement waits for a lock that another session holds. */
 export const LOCK_TIMEOUT_MS = 10_000
 
+/** How long a server may take to close a session. */
+const CLOSE_TIMEOUT_MS = 2_000
+
 /**
  * A host that vanished releases its locks after eleven seconds. No tcp_user_timeout: Linux would also end the sessions of
  * a client that reads slowly, as one does that waits for the service.
@@ -76,6 +79,7 @@ export interface ConnectionOptions {
 export interface Session extends AsyncDisposable {
   readonly client: pg.Client
   readonly db: Kysely<Warehouse>
+  /** Also ends, after two seconds, when the server hangs. A statement that is still running there fails here. */
   close(): Promise<void>
 }
 
@@ -89,9 +93,17 @@ export async function openSession(options: ConnectionOptions): Promise<Session> 
   }
   const db = databaseOf(client)
   const close = async () => {
+    const late = setTimeout(() => destroySocket(client), CLOSE_TIMEOUT_MS)
     await client.end().catch(() => {})
+    clearTimeout(late)
   }
   return { client, db, close, [Symbol.asyncDispose]: close }
+}
+
+/** Destroys the socket of a connection: everything that waits for its answers fails. */
+export function destroySocket(client: pg.ClientBase): void {
+  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
+  connection.stream.destroy()
 }
 
 /** Statements of one connection, which run in the order they are given. */

@@ -166,7 +166,9 @@ describe('opening a server', () => {
     vi.advanceTimersByTime(4999)
     expect(notices).toEqual([])
     vi.advanceTimersByTime(1)
-    const slow = ['the embedded Postgres is still starting; after a crash it first recovers']
+    const slow = [
+      'the embedded Postgres is still starting, which takes longer the first time and after a crash',
+    ]
     expect(notices).toEqual(slow)
     waiting.write(`ready ${postgres.port}\n`)
     await opening

@@ -132,9 +132,11 @@ function probeText(context: Context, probe: InitResult['probe'][number]): string
     error === null ? (count ?? `${page} or more`) : '-',
     error ?? (by_id ? `pages of ${page}, then each by itself` : `pages of ${page}`),
   ])
-  const rate =
-    permitted_rate === null ? 'no limit seen' : `${Math.round(permitted_rate * 10) / 10} permitted a second`
-  const about = `a first backfill makes ${is_lower_bound ? 'at least' : 'about'} ${requests} requests (${rate}): about ${formatSeconds(seconds)}`
+  const total = `a first backfill makes ${is_lower_bound ? 'at least' : 'about'} ${requests} requests`
+  const about =
+    permitted_rate === null
+      ? `${total}: about ${formatSeconds(seconds)}, longer if the service limits requests`
+      : `${total} (${Math.round(permitted_rate * 10) / 10} permitted a second): about ${formatSeconds(seconds)}`
   const head = `service ${base_url}${environment === null ? '' : `, ${environment}`}`
   const table = fittedTable(context, [['stream', 'records', 'listed in'], ...rows], 2)
   return `${head}\n\n${table}\n${paragraph(context, about, 0)}\n`

@@ -158,9 +158,8 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
   async function close(): Promise<void> {
     closing.abort(new Error('the refetcher is closed'))
     notifier.notify()
-    await running
+    await Promise.all([running, loaders.close()])
     await Promise.all(workers.map((worker) => worker.client.close()))
-    await loaders.close()
   }
 
   return {

@@ -8,9 +8,9 @@ import { once } from 'node:events'
 import { sql } from 'kysely'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
-import { openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
+import { destroySocket, openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { closeWithTimeout, destroySocket, TIMED_OUT, withTimeout } from '../http/in-time.ts'
+import { TIMED_OUT, withTimeout } from '../http/in-time.ts'
 
 export interface DrainSessions {
   /** Returns a free connection, or a new one. */
@@ -27,7 +27,6 @@ export interface DrainSessions {
 
 /** A batch takes milliseconds. */
 const STUCK_MS = 60_000
-const CLOSE_MS = 2_000
 /** A process that is stopped, or whose host vanished, in the middle of a batch loses its events to others after this time. */
 const IDLE_MS = 14_000
 
@@ -49,18 +48,18 @@ export function openSessions(url: string, clock: Clock, idleMs = IDLE_MS): Drain
     release(session) {
       free.push(session)
     },
-    discard: (session) => closeWithTimeout(clock, CLOSE_MS, session),
+    discard: (session) => session.close(),
     async bounded(session, work) {
       try {
         return await withTimeout(clock, STUCK_MS, work)
       } catch (error) {
-        if (warehouseError(error).code === TIMED_OUT) destroySocket(session)
+        if (warehouseError(error).code === TIMED_OUT) destroySocket(session.client)
         throw error
       }
     },
     async close() {
-      await Promise.all(free.splice(0).map((session) => closeWithTimeout(clock, CLOSE_MS, session)))
-      for (const session of open) destroySocket(session)
+      await Promise.all(free.splice(0).map((session) => session.close()))
+      for (const session of open) destroySocket(session.client)
     },
   }
 }

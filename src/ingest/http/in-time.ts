@@ -5,7 +5,6 @@
  */
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError } from '../../core/errors.ts'
-import type { Session } from '../../warehouse/connect.ts'
 
 /** The code of a failure to answer in time. */
 export const TIMED_OUT = 'warehouse_slow'
@@ -30,21 +29,6 @@ export async function withTimeout<Result>(
   } finally {
     done.abort(DONE)
   }
-}
-
-/** Closes the connection; destroys its socket when the warehouse does not close in time. */
-export async function closeWithTimeout(clock: Clock, milliseconds: number, session: Session): Promise<void> {
-  try {
-    await withTimeout(clock, milliseconds, session.close())
-  } catch {
-    destroySocket(session)
-  }
-}
-
-/** Destroys the socket of a connection: everything that waits for its answers fails. */
-export function destroySocket({ client }: Session): void {
-  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
-  connection.stream.destroy()
 }
 
 export function timedOut(): IntakeError {

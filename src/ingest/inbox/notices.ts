@@ -9,7 +9,7 @@
 import { sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
-import { closeWithTimeout, withTimeout } from '../http/in-time.ts'
+import { withTimeout } from '../http/in-time.ts'
 
 export const CHANNEL = 'intake_inbox'
 
@@ -44,7 +44,7 @@ export function openNotices(options: { url: string; clock: Clock; statementMs: n
     } catch {
       const broken = session
       session = null
-      if (broken !== null) await closeWithTimeout(clock, statementMs, broken)
+      if (broken !== null) await broken.close()
       return LONG_PAUSE_MS
     }
   }
@@ -64,7 +64,7 @@ export function openNotices(options: { url: string; clock: Clock; statementMs: n
     async close() {
       closing.abort()
       await sending
-      if (session !== null) await closeWithTimeout(clock, statementMs, session)
+      if (session !== null) await session.close()
     },
   }
 }

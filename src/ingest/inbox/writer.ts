@@ -9,7 +9,7 @@ import type { Clock } from '../../core/clock.ts'
 import type { IntakeError } from '../../core/errors.ts'
 import { openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { closeWithTimeout, TIMED_OUT, timedOut } from '../http/in-time.ts'
+import { TIMED_OUT, timedOut } from '../http/in-time.ts'
 import { type InboxEvent, keyOf, type StoreOutcome } from './event.ts'
 
 export interface Writer {
@@ -66,7 +66,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
         ...{ connectTimeoutMs: statementMs, lockTimeoutMs },
       })
       if (closing.signal.aborted) {
-        await closeWithTimeout(clock, statementMs, opened)
+        await opened.close()
         return true
       }
       session = opened
@@ -88,7 +88,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
   const lose = (lost: Session) => {
     if (session !== lost) return
     session = null
-    void closeWithTimeout(clock, statementMs, lost)
+    void lost.close()
     if (!closing.signal.aborted) renewing = renew()
   }
 
@@ -129,7 +129,7 @@ export async function openWriter({ url, clock, statementMs, onChange }: WriterOp
       closing.abort()
       const last = session
       session = null
-      if (last !== null) await closeWithTimeout(clock, statementMs, last)
+      if (last !== null) await last.close()
       await renewing
     },
   }

@@ -9,7 +9,7 @@
 import type { Clock } from '../../core/clock.ts'
 import { IntakeError, verdictOf } from '../../core/errors.ts'
 import { openFairQueue } from '../../core/fair-queue.ts'
-import { openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
+import { destroySocket, openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 
 export interface LoadersOptions {
@@ -36,6 +36,7 @@ export interface Loaders {
 /** Loaders for callers without teams; `ofTeam` for those with several. */
 export interface OpenLoaders extends Loaders, AsyncDisposable {
   ofTeam(teamId: number): Loaders
+  /** Waits for the work that was begun; after fifteen seconds it fails. */
   close(): Promise<void>
 }
 
@@ -46,10 +47,14 @@ const ATTEMPTS = 3
 
 const PAUSE_MS = 500
 
+/** A batch takes milliseconds, so what takes longer waits for a server that hangs. */
+const CLOSE_MS = 15_000
+
 export function openLoaders(options: LoadersOptions): OpenLoaders {
   const { clock, count = 2, total = count } = options
   const queue = openFairQueue({ perTeam: count, total })
   const free: Session[] = []
+  const inUse = new Set<Session>()
   let isClosed = false
   const { lockTimeoutMs, worker } = options
   const sessionOptions = {
@@ -61,6 +66,7 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
 
   async function attempt<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
     const session = free.pop() ?? (await openSession({ ...sessionOptions, url: options.url }))
+    inUse.add(session)
     try {
       const result = await work(session)
       // A worker that lost its session closes its loaders, perhaps while a slice is still being loaded.
@@ -71,6 +77,8 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
       // The session may be in a transaction, or lost: the next attempt opens a new one.
       await session.close()
       throw warehouseError(error)
+    } finally {
+      inUse.delete(session)
     }
   }
 
@@ -89,7 +97,7 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
           }),
         )
       } catch (error) {
-        if (isOfWork || verdictOf(error) !== 'retry' || tries === ATTEMPTS) throw error
+        if (isClosed || isOfWork || verdictOf(error) !== 'retry' || tries === ATTEMPTS) throw error
         options.onRetry?.((error as { code?: string }).code ?? 'unknown', tries, teamId)
         await clock.sleep(PAUSE_MS * tries)
       }
@@ -98,7 +106,16 @@ export function openLoaders(options: LoadersOptions): OpenLoaders {
 
   async function close(): Promise<void> {
     isClosed = true
+    const idle = new AbortController()
+    const late = clock.sleep(CLOSE_MS, idle.signal).then(
+      () => {
+        for (const { client } of inUse) destroySocket(client)
+      },
+      () => {},
+    )
     await queue.onIdle()
+    idle.abort()
+    await late
     await Promise.all(free.splice(0).map((session) => session.close()))
   }
 

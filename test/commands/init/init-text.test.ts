@@ -169,7 +169,9 @@ describe('the end', () => {
       '',
     )
     expect(text).toContain('service https://f.example.com\n')
-    expect(text).toContain('a first backfill makes about 20 requests (no limit seen): about 16 s\n')
+    expect(text).toContain(
+      'a first backfill makes about 20 requests: about 16 s, longer if the service limits requests\n',
+    )
     expect(text).toContain(': nothing to change\n\nok ')
     expect(text).toMatch(/failed\n\nnext:\n {2}intake-sync backfill\n {2}intake-sync psql --as analyst\n$/)
     const json = { ...result, path: resolve('intake-sync.json') }

@@ -214,3 +214,35 @@ test('no more batches run at once than there are sessions, and closing waits for
     )
   await expect.poll(left).toEqual([])
 })
+
+test('closing ends the work of a server that hangs after fifteen seconds, and does not try it again', async () => {
+  let late = () => {}
+  const clock: Clock = {
+    ...systemClock,
+    async sleep(milliseconds, signal) {
+      expect(milliseconds).toBe(15_000)
+      await new Promise<void>((resolve, reject) => {
+        late = resolve
+        signal?.addEventListener('abort', () => reject(signal.reason))
+      })
+    },
+  }
+  const loaders = openLoaders({ url: database.url, clock })
+  let tries = 0
+  const hanging = loaders.run(({ client }) => {
+    tries += 1
+    return client.query('select pg_sleep(600)')
+  })
+  const failure = expect(hanging).rejects.toMatchObject({ code: 'warehouse_unreachable', verdict: 'retry' })
+  await expect.poll(() => tries).toBe(1)
+  const closing = loaders.close()
+  await expect(Promise.race([closing, sleep(50, 'waits')])).resolves.toBe('waits')
+  late()
+  await closing
+  await failure
+  expect(tries).toBe(1)
+  // A server that does not hang notices at the end of the statement that nobody waits for it.
+  await stranger.client.query(
+    `select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = 'intake-sync load'`,
+  )
+})
