@@ -136,7 +136,8 @@ function supersedes(side: string, byStamps: boolean): RawBuilder<unknown> {
           then ${greater('updated_at', 'observed_at', 'hash')} else ${general} end`
 }
 
-/** Within the merge, `incoming` is the staged record and `current` the stored one, locked. */
+// Conditions of the merge: `incoming` is the staged record, `current` the stored one, locked.
+
 /** A record that was updated and deleted at one moment is gone since. */
 const UPDATED_LATER = sql`
       current.updated_at > incoming.updated_at
