@@ -6,6 +6,7 @@
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { startEmulator } from '../../src/emulator/server.ts'
 
 const { records, pageSize, copy } = JSON.parse(process.argv[2] ?? '{}') as {
@@ -15,6 +16,8 @@ const { records, pageSize, copy } = JSON.parse(process.argv[2] ?? '{}') as {
     readonly origin: string
     readonly headers: Record<string, string>
     readonly paths: string[]
+    /** Before each answer. */
+    readonly latencyMs?: number
   }
 }
 
@@ -24,7 +27,8 @@ if (copy !== undefined) {
     const response = await fetch(copy.origin + path, { headers: copy.headers })
     bodies.set(path, Buffer.from(await response.arrayBuffer()))
   }
-  const server = createServer((request, response) => {
+  const server = createServer(async (request, response) => {
+    if (copy.latencyMs !== undefined) await sleep(copy.latencyMs)
     const body = bodies.get(request.url ?? '')
     const headers = { 'content-type': 'application/json', 'content-length': body?.length ?? 0 }
     response.writeHead(body === undefined ? 404 : 200, headers).end(body)

@@ -111,7 +111,7 @@ const sections: readonly Section[] = [
   },
   withWarehouse('workers', async (warehouse) => [
     ...(await benchClaims(warehouse, 200)),
-    ...(await benchWorkers(warehouse, { teams: quick ? 6 : 24, records: 10_000 })),
+    ...(await benchWorkers(warehouse, { teams: quick ? 16 : 32, records: 10_000 })),
   ]),
   withWarehouse('ingest', (warehouse) => benchIngest(warehouse, quick ? 10_000 : 30_000)),
   withWarehouse('days', (warehouse) =>

@@ -1,6 +1,7 @@
 /**
  * Slices of one planned run that two worker processes execute, compared with one. Each slice is the list of another
- * team; a bare server gives all of them the same bytes, so that the service uses little of the machine.
+ * team; a bare server gives all of them the same bytes, so that the service uses little of the machine: as fast as it can,
+ * where workers and Postgres are the limit, and with a latency, where waiting is.
  *
  * Invariant: a figure counts only when the run succeeded and every team has all records.
  */
@@ -17,7 +18,8 @@ import { patientSample } from './patient-pages.ts'
 import { type BenchRow, timed } from './row.ts'
 import { type BenchWarehouse, countRows, emptyTables } from './warehouse.ts'
 
-const PAGE_SIZE = 500
+/** Of a service that answers at once, and of one that takes its time. */
+const SERVICES = [{ pageSize: 500 }, { pageSize: 100, latencyMs: 500 }] as const
 const AIM = 1.6
 const POLL_MS = 20
 
@@ -29,18 +31,28 @@ export interface WorkersOptions {
 
 export async function benchWorkers(
   warehouse: BenchWarehouse,
-  { teams, records }: WorkersOptions,
+  options: WorkersOptions,
 ): Promise<readonly BenchRow[]> {
-  await using emulator = await startChild({ records, pageSize: PAGE_SIZE })
+  const rows: BenchRow[] = []
+  for (const service of SERVICES) rows.push(await benchWith(warehouse, service, options))
+  return rows
+}
+
+async function benchWith(
+  warehouse: BenchWarehouse,
+  { pageSize, latencyMs }: { readonly pageSize: number; readonly latencyMs?: number },
+  { teams, records }: WorkersOptions,
+): Promise<BenchRow> {
+  await using emulator = await startChild({ records, pageSize })
   const { origin, headers } = emulator
-  const first = `/v2/patients?page_size=${PAGE_SIZE}`
+  const first = `/v2/patients?page_size=${pageSize}`
   const paths = [first, ...(await linksFrom(origin + first, headers))]
-  await using service = await startChild({ copy: { origin, headers, paths } })
+  await using service = await startChild({ copy: { origin, headers, paths, latencyMs } })
   const folder = makeFolder('bench-workers-')
   try {
     const file = join(folder, 'intake-sync.json')
     const all = Array.from({ length: teams }, (_, at) => ({
-      ...{ name: `team-${at}`, baseUrl: service.origin, apiKey: 'k', apiSecret: 's', pageSize: PAGE_SIZE },
+      ...{ name: `team-${at}`, baseUrl: service.origin, apiKey: 'k', apiSecret: 's', pageSize },
     }))
     writeFileSync(file, JSON.stringify({ teams: all }), {
       mode: 0o600,
@@ -48,18 +60,13 @@ export async function benchWorkers(
     const one = await runWith(warehouse, file, 1, { teams, records })
     const two = await runWith(warehouse, file, 2, { teams, records })
     const ratio = one.seconds / two.seconds
-    return [
-      {
-        ...{
-          what: `slices of ${records} patients, two workers`,
-          figure: teams / two.seconds,
-          unit: 'slices/s',
-        },
-        ...{ floorIs: 'one worker', floor: teams / one.seconds, ratio, aim: `≥ ${AIM}`, met: ratio >= AIM },
-        peakBytes: null,
-        notes: `${one.busy.toFixed(2)} and ${two.busy.toFixed(2)} of ${cpus().length} cores busy`,
-      },
-    ]
+    const from = latencyMs === undefined ? '' : ` from a service that takes ${latencyMs} ms for ${pageSize}`
+    return {
+      ...{ what: `slices of ${records} patients${from}, two workers`, figure: teams / two.seconds },
+      ...{ unit: 'slices/s', floorIs: 'one worker', floor: teams / one.seconds },
+      ...{ ratio, aim: `≥ ${AIM}`, met: ratio >= AIM, peakBytes: null },
+      notes: `${one.busy.toFixed(2)} and ${two.busy.toFixed(2)} of ${cpus().length} cores busy`,
+    }
   } finally {
     removeFolder(folder)
   }
