@@ -194,6 +194,24 @@ test('the same content again is the same dead letter, other content is another',
   ])
 })
 
+test('a dead letter that a person has discarded, or of an erased patient, is none of those that a batch reports', async () => {
+  const [discarded, waits] = [keyless({ first_name: 'discarded' }), keyless({ first_name: 'waits' })]
+  expect(await load([], 'merge', [discarded], '1')).toMatchObject({ deadLetters: 1 })
+  await rowsOf(
+    session,
+    `update intake_ops.dead_letters set status = 'discarded', settled_at = now() where team_id = $1`,
+    [teamId],
+  )
+  const erasures = await hashesOf(session.db, teamId)
+  await noteErased(session.db, erasures, 'gone', [{ stream: 'patients', id: 'gone' }])
+  const erased = { ...waits, recordId: 'gone' }
+  expect(await load([], 'merge', [discarded, waits, erased], '2')).toMatchObject({ deadLetters: 1 })
+  expect((await deadLetters()).map(({ status, seen }) => [status, seen])).toEqual([
+    ['discarded', '2'],
+    ['waiting', '1'],
+  ])
+})
+
 test('a dead letter that a complete scan no longer finds is resolved, and waits again when it returns', async () => {
   const [stays, goes] = [keyless({ first_name: 'stays' }), keyless({ first_name: 'goes' })]
   await load([], 'merge', [stays, goes], '1')

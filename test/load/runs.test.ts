@@ -184,6 +184,16 @@ test('a run that throws stores why, as a failure unless it was stopped or cancel
   ])
 })
 
+test('a run that throws what is no error of ours says so in the history, and to its caller without its words', async () => {
+  await using session = await open()
+  const runId = await beginRun(session, 'verify', {})
+  const running = { url: database.url, runId, session, signal: new AbortController().signal }
+  const run = withinRun(running, () => Promise.reject(new TypeError('Jane Doe')))
+  const words = expect.not.stringContaining('Jane')
+  await expect(run).rejects.toMatchObject({ code: 'internal', message: words })
+  expect(await rows(session)).toMatchObject([{ status: 'failed', error: words }])
+})
+
 test('the figures of a run are stored by run, team and stream, each in its own column', async () => {
   await using one = await open()
   const runId = await beginRun(one, 'backfill', {})

@@ -70,6 +70,10 @@ describe('teams with something due', () => {
     expect(await teamsDue(db(), both)).toEqual([rig.teamId])
     // For the other team, another stream is due.
     expect(await teamsDue(db(), [of(rig.teamId, 'patients'), of(rig.otherId, 'responses')])).toEqual([])
+    // Each team is asked about its own streams: those of the first may have stopped.
+    const stopped = [of(rig.teamId), of(rig.otherId, 'forms', 'patients')]
+    expect(await teamsDue(db(), stopped, 60_000)).toEqual([rig.otherId])
+    expect(await teamsDue(db(), [of(rig.teamId, 'patients'), of(rig.otherId)], 60_000)).toEqual([rig.teamId])
     expect(await teamsDue(db(), [])).toEqual([])
   })
 })

@@ -158,6 +158,11 @@ test('a record that is gone is deleted again only where a page had undone its to
     'one state': 'at 30',
   })
   expect(await stored(rig.otherId)).toEqual({ 'never deleted': 'at 30' })
+  const origins =
+    'select id, origin from intake.patients join intake_raw.records using (team_id, id) where _deleted_at is not null and team_id = $1 and stream = $2'
+  expect(await rig.rows(origins, [rig.teamId, 'patients'])).toEqual([
+    { id: 'undone', origin: 'run:1 refetch' },
+  ])
   expect(tally).toMatchObject({ deleted: 1, changed: 0, unchanged: 7 })
   expect(pauses).toEqual([])
 })

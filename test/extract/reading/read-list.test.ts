@@ -100,6 +100,21 @@ describe('what the list misses', () => {
   })
 })
 
+test('a log with missing entries is reported with the last count of the service', async () => {
+  const entry = { id: 'a', event_id: 'e', status: 'sent', created_at: ago(60) }
+  let counted = 9
+  rig.service.interfere = (_, response) => {
+    counted += 1
+    json(response, { count: counted, next: null, previous: null, results: [entry] })
+    return true
+  }
+  const { note } = await read({}, '1', 'webhook_deliveries')
+  expect(counted).toBeGreaterThan(10)
+  const text = `not all entries of the log were listed, of ${counted} that the service counts (count_mismatch); it is read again next time`
+  expect(note).toEqual({ text, attention: false })
+  expect(await cursor('webhook_deliveries')).toMatchObject({ steady: false })
+})
+
 test('a record that loses to the stored state is fetched by its id, and the answer decides', async () => {
   // Stored by a clock that was an hour ahead.
   await rig.hold('patients', [person('p', 'ahead')], ago(-3_600))

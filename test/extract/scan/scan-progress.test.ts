@@ -150,6 +150,10 @@ test('a scan that ended early goes on where it was, and the next one begins at t
   await beginScan(8)
   const kept = await keptPages()
   expect(kept.length).toBeGreaterThanOrEqual(7)
+  // Only records that were written before it began may be gone.
+  const began =
+    'select began_at < (select min(_loaded_at) from intake.patients) as first from intake_ops.scans'
+  expect(await rig.rows(began)).toEqual([{ first: true }])
   const last = Math.max(...kept)
   const rest = await night()
   expect(rest.asked).toEqual([

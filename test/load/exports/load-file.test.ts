@@ -131,6 +131,7 @@ describe('loading', () => {
 
   test('is a change of its own export in the change feed, although its entry stays the same', async () => {
     await rig.hold('exports', [{ id: 'f', name: 'F' }], ago(60))
+    await rig.hold('forms', [{ id: 'e', questions: [] }], ago(60))
     const changed = async () =>
       rig.rows<{ place: string; seq: string; at: Date }>(
         `select team_id || '/' || stream || '/' || id as place, change_seq as seq, changed_at as at from intake_raw.records
@@ -143,7 +144,7 @@ describe('loading', () => {
     const moved = after.filter(
       ({ seq, at }, place) => BigInt(seq) > BigInt(before[place]!.seq) && at > before[place]!.at,
     )
-    expect(before).toHaveLength(3)
+    expect(before).toHaveLength(4)
     expect(moved.map(({ place }) => place)).toEqual([`${rig.teamId}/exports/e`])
     expect(after.filter((each) => !moved.includes(each))).toEqual(
       before.filter(({ place }) => place !== moved[0]!.place),

@@ -75,24 +75,29 @@ test('does not depend on how the file is cut, and ignores empty pieces', async (
   )
 })
 
-test('a second file replaces a larger one before it, in the table too', async () => {
-  await spool(session, pieces(bytesOf(12 * MIB, 1)))
-  const bytes = bytesOf(9 * MIB + 3, 2)
-  const spooled = await spool(session, pieces(bytes))
-  const file = { teamId: 3, exportId: 'e', isLoaded: true }
-  await rowsOf(
-    session,
-    `insert into intake_raw.export_files (team_id, export_id, is_loaded, hash, bytes, is_json_string, api_version, timezone, observed_at, origin)
-     values (3, 'e', true, '\\x00', 1, false, '', 'UTC', now(), 'run:1 file')`,
-  )
-  await storeSpool(session, spooled, file)
-  const kept = await rowsOf<{ number: number; body: Buffer }>(
-    session,
-    `select number, body from intake_raw.export_chunks where (team_id, export_id, is_loaded) = (3, 'e', true) order by number`,
-  )
-  expect(kept.map(({ number }) => number)).toEqual(Array.from({ length: 10 }, (_, at) => at + 1))
-  expect(Buffer.concat(kept.map(({ body }) => body)).equals(bytes)).toBe(true)
-})
+test.each([8, 9, 10])(
+  'a second file of %i chunks replaces a larger one before it, in the table too',
+  async (chunks) => {
+    await spool(session, pieces(bytesOf(12 * MIB, 1)))
+    const bytes = bytesOf((chunks - 1) * MIB + 3, chunks)
+    const spooled = await spool(session, pieces(bytes))
+    const file = { teamId: 3, exportId: `e${chunks}`, isLoaded: true }
+    await rowsOf(
+      session,
+      `insert into intake_raw.export_files (team_id, export_id, is_loaded, hash, bytes, is_json_string, api_version, timezone, observed_at, origin)
+     values (3, $1, true, '\\x00', 1, false, '', 'UTC', now(), 'run:1 file')`,
+      [file.exportId],
+    )
+    await storeSpool(session, spooled, file)
+    const kept = await rowsOf<{ number: number; body: Buffer }>(
+      session,
+      `select number, body from intake_raw.export_chunks where (team_id, export_id, is_loaded) = (3, $1, true) order by number`,
+      [file.exportId],
+    )
+    expect(kept.map(({ number }) => number)).toEqual(Array.from({ length: chunks }, (_, at) => at + 1))
+    expect(Buffer.concat(kept.map(({ body }) => body)).equals(bytes)).toBe(true)
+  },
+)
 
 test('without a session a file is only measured', async () => {
   const bytes = bytesOf(3 * MIB)
