@@ -77,6 +77,31 @@ test('throttling is logged at once, then every ten seconds at most, with the num
   expect(lines).toEqual([line(1, 1_000), line(2, 3_000), line(2, 1_000)])
 })
 
+test('retries go before fetches by id, and those before lists, each in the order of the calls', async () => {
+  const limiter = openLimiter({ concurrency: 1, clock: systemClock, logger: pino({ level: 'silent' }) })
+  let permit = await limiter.acquire([], call())
+  const order: string[] = []
+  const waiting = (
+    [
+      ['list 1', call()],
+      ['fetch 1', { ...call(), urgent: true }],
+      ['retry of a list', call(true)],
+      ['list 2', call()],
+      ['fetch 2', { ...call(), urgent: true }],
+      ['retry of a fetch', { ...call(true), urgent: true }],
+    ] as const
+  ).map(async ([name, one]) => {
+    permit = await limiter.acquire([], one)
+    order.push(name)
+  })
+  for (const _ of waiting) {
+    permit.accepted()
+    await settled()
+  }
+  await Promise.all(waiting)
+  expect(order).toEqual(['retry of a list', 'retry of a fetch', 'fetch 1', 'fetch 2', 'list 1', 'list 2'])
+})
+
 test('all waiting calls are rejected when the service asks for hours, and so are new ones', async () => {
   const limiter = openLimiter({ concurrency: 2, clock: systemClock, logger: pino({ level: 'silent' }) })
   const [first, second] = [await limiter.acquire([], call()), await limiter.acquire([], call())]

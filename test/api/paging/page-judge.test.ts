@@ -165,6 +165,18 @@ test.each<[string, Partial<PageFacts>[], number | undefined, object]>([
     { isOver: true, complete: false, reason: 'rows_vanished', records: 3 },
   ],
   [
+    'a page by number with more records than the first is a sign that the list changed, also if all add up',
+    [{ count: 9 }, { count: 9, records: 4 }, { count: 9, records: 2, next: null }],
+    undefined,
+    { isOver: true, complete: true, stable: false, reason: 'short_page', records: 9 },
+  ],
+  [
+    'a page by number that says that it is the last, and is not, has lost those that follow',
+    [{ count: 9 }, { count: 9, next: null }, { count: 9, next: null }],
+    undefined,
+    { isOver: true, complete: false, reason: 'rows_vanished', records: 9 },
+  ],
+  [
     'an empty page after the last by number has not',
     [{ count: 6 }, { count: 6 }, { next: null, count: 6, endKnown: false, ...EMPTY }],
     undefined,

@@ -204,6 +204,26 @@ test('an unreadable event is a dead letter once, of its own team, and the other 
   expect([...result.groups[0]!.states.keys()]).toEqual(['1/p', '1/q'])
 })
 
+test('an unknown type or source is counted for the team that sent it', async () => {
+  const { noted } = await gathered(
+    { team: 1 },
+    { team: 2, type: 'merged' },
+    { team: 1, type: 'merged' },
+    { team: 2, type: 'merged' },
+    { team: 2, source: 'invoice' },
+  )
+  expect(noted.map(({ stream, findings }) => [stream, [...findings.driftAt].sort()])).toEqual([
+    ['inbox', [['[2,"source.invoice","string"]', 1]]],
+    [
+      'patients',
+      [
+        ['[1,"event_type.merged","string"]', 1],
+        ['[2,"event_type.merged","string"]', 2],
+      ],
+    ],
+  ])
+})
+
 test('dead letters of several streams are written in the order of their names, as every worker does', async () => {
   const nameless = { type: 'deleted', data: {} }
   const result = await gather(

@@ -5,12 +5,13 @@ import {
   isAnyDue,
   isFull,
   postpone,
+  remove,
   settle,
   TAKE_SHARES,
   takeDue,
   takeThese,
 } from '../../../src/ingest/drain/inbox-rows.ts'
-import { openScene, patientEvent, type Scene } from './scene.ts'
+import { noonPlus, openScene, patientEvent, type Scene } from './scene.ts'
 
 let scene: Scene
 beforeAll(async () => {
@@ -93,6 +94,23 @@ it('events that were settled meanwhile are not taken, settled or postponed again
   // Settled at last, an event is due no more.
   expect(await settle(scene.session, [rows[2]!], 'done')).toMatchObject([{ seq: rows[2]!.seq }])
   expect((await state())[2]).toMatchObject({ status: 'done', later: false })
+})
+
+it('events of several days are settled, or removed, together', async () => {
+  const DAY = 86_400
+  for (const day of [0, 1, 2])
+    await scene.store([patientEvent(`p${day}`, 1), patientEvent(`q${day}`, 1)], {
+      receivedAt: noonPlus(day * DAY),
+    })
+  const rows = await takeDue(scene.session, [scene.teamId], 9)
+  expect([...new Set(rows.map(({ receivedOn }) => receivedOn))]).toHaveLength(3)
+  const [mine, theirs] = [rows.filter((_, at) => at % 2 === 0), rows.filter((_, at) => at % 2 === 1)]
+  const settled = await settle(scene.session, mine, 'done')
+  expect(settled.map(({ seq }) => seq)).toEqual(mine.map(({ seq }) => seq))
+  await remove(scene.session, theirs)
+  expect((await state()).map(({ id, status }) => [id, status])).toEqual(
+    ['p0', 'p1', 'p2'].map((id) => [id, 'done']),
+  )
 })
 
 it('the bytes of all rounds of a batch count together', async () => {
