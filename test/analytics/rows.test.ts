@@ -42,6 +42,31 @@ describe.each(WORLDS)('$name', ({ fill, ids, promises }) => {
     await client.query('rollback to own')
     expect(found.map((line) => named(line, ids)).sort()).toEqual(expectedOf(rows).sort())
   })
+
+  it('who sees both teams sees of the first what one sees who sees no other', async () => {
+    const views = new Set(
+      promises.flatMap(({ role = 'intake_analyst', query: text }) =>
+        (role === 'owner' ? [] : (text.match(/\bintake\w*\.\w+/g) ?? [])).map((view) => `${role} ${view}`),
+      ),
+    )
+    for (const each of views) {
+      const [role, view] = each.split(' ')
+      const rowsOf = async (...teams: readonly number[]) => {
+        await client.query('savepoint own; delete from intake_ops.access')
+        await client.query(
+          'insert into intake_ops.access (login, team_id) select $1, team_id from unnest($2::int[]) team_id',
+          [logins[role!], teams],
+        )
+        await client.query(`set local role ${logins[role!]}`)
+        const { rows } = await client.query(`select team_id, to_json(x)::text as row from ${view} x`)
+        await client.query('rollback to own')
+        return rows
+      }
+      const ofFirst = (await rowsOf(1, 2)).filter(({ team_id }) => team_id === 1)
+      const inOrder = (rows: readonly { row: string }[]) => rows.map(({ row }) => row).sort()
+      expect(inOrder(ofFirst), view).toEqual(inOrder(await rowsOf(1)))
+    }
+  })
 })
 
 it('worlds leave nothing behind', async () => {
