@@ -190,7 +190,8 @@ async function nextRows(
                   where own.export_id = ${exportId} and own.row_number = portion.row_number), '{}') as cells,
         coalesce((
           select jsonb_agg(jsonb_build_object('id', response.id,
-            'isCompletedThen', response.submitted_at is not distinct from portion.completed_at, 'sheets', ${SHEETS}))
+            'isCompletedThen', response.submitted_at is not distinct from portion.completed_at, 'sheets', ${SHEETS})
+            order by response.id)
           from (
             select id, submitted_at, max(submitted_at) over () as latest
             from pg_temp.expected_responses
@@ -236,6 +237,6 @@ async function unlistedResponses(
     where form_id = ${formId} and patient_id is not null and is_skipped is not true and submitted_at is not null
       and patient_id not in (
         select client_id from pg_temp.expected_export_rows where export_id = ${exportId} and client_id is not null)
-    order by patient_id, submitted_at desc`.execute(db)
+    order by patient_id, submitted_at desc, id`.execute(db)
   return rows.map(({ id }) => id)
 }

@@ -56,6 +56,8 @@ const RESPONSES = [
   response('l1', 60, 5),
   response('l2', 60, 6),
   response('n1', 60, 7, WITHOUT_ROW_TEXT),
+  // Submitted at once: either may be the latest.
+  ...[response('o2', 60, 2), response('o1', 60, 1), response('p2', 60, 2), response('p1', 60, 1)],
 ]
 
 /** Client, second of submission, answer. */
@@ -69,6 +71,7 @@ const FILE: readonly (readonly [client: string, second: number | null, answer: s
   ['l', 60, '6'],
   ['n', 60, '8'],
   ['', 60, '1'],
+  ['o', 60, '9'],
 ]
 
 function fileOf(rows: typeof FILE): string {
@@ -146,7 +149,10 @@ test('a row belongs to the latest submitted response of its client to the form, 
       { export_id: 'e', response_id: 'k1', row_number: 6, position: 6 },
       { export_id: 'e', response_id: 'n1', row_number: 8, position: 8 },
       { export_id: 'e', response_id: null, row_number: 9, position: null },
+      // Of several that are as good, the first by its id, each time they are compared.
+      { export_id: 'e', response_id: 'o1', row_number: 10, position: 8 },
       { export_id: 'e', response_id: 'g2', row_number: null, position: null },
+      { export_id: 'e', response_id: 'p1', row_number: null, position: null },
       { export_id: 'second', response_id: null, row_number: 2, position: null },
     ],
   })
@@ -191,7 +197,7 @@ test('a verification by workers finds the same, needs attention, and says in how
   const { run_id, ...ended } = await verifiedByWorker()
   expect(ended).toEqual({
     status: 'needs_attention',
-    error: 'default/exports: exports and responses differ in 6 place(s)',
+    error: 'default/exports: exports and responses differ in 8 place(s)',
   })
   const [own, before] = await findings()
   expect(own!.run).toBe(run_id)
@@ -199,7 +205,7 @@ test('a verification by workers finds the same, needs attention, and says in how
   // Of tables that differ too, both are said.
   await query(warehouse.url, `update intake.exports set name = 'x'`)
   const { error } = await verifiedByWorker()
-  expect(error).toMatch(/^default\/exports: .+; exports and responses differ in 6 place\(s\)$/)
+  expect(error).toMatch(/^default\/exports: .+; exports and responses differ in 8 place\(s\)$/)
 })
 
 /** The service refuses the list of responses when it is read a second time. */
@@ -251,6 +257,6 @@ test('a difference that only the first reading of the responses shows does not c
   const { deep } = JSON.parse((await run('verify', '--deep', '--json', '--streams', NAMES)).stdout)
   expect(lists).toBe(2)
   expect(deep.differences.map((each: { row_number: number | null }) => each.row_number)).toEqual([
-    ...[5, 6, 8, 9, null, 2],
+    ...[5, 6, 8, 9, 10, null, null, 2],
   ])
 })
