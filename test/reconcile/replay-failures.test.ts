@@ -66,7 +66,12 @@ test('a stream that fails says why, and the others are rebuilt; one that differs
 
 test('files are rebuilt from the bytes that were loaded last; bytes that cannot be read leave the rows as they are', async () => {
   await using service = await startLittleService()
-  for (const id of ['e1', 'e2']) service.records.exports.push({ id, name: id, form: { id: 'f', name: 'F' } })
+  // The first has a problem of its entry, besides that of its file.
+  for (const [id, created_at] of [
+    ['e1', 'long ago'],
+    ['e2', null],
+  ] as const)
+    service.records.exports.push({ id, name: id, form: { id: 'f', name: 'F' }, created_at })
   const head = 'Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,Smokes'
   let file = `${head}\np,A,B,a@b.example,,,False,No,beyond\n`
   service.interfere = ({ method, body }, response) => {
@@ -88,6 +93,7 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
   expect([before.length, loaded.length]).toEqual([3, 2])
   expect(await rows('select from intake.exports where _problems is not null')).toHaveLength(1)
   await rows(`update intake.export_cells set value = 'spoiled'`)
+  await rows(`update intake_raw.export_files set problems = '[{"path": "x"}]' where export_id = 'e2'`)
   await rows('update intake_raw.export_files set is_json_string = true where not is_loaded')
   const rebuilt = await run('replay', '--streams', 'exports', '--json')
   expect(JSON.parse(rebuilt.stdout).streams.exports).toMatchObject({ rewritten: 1, refused: 0 })
@@ -137,11 +143,16 @@ test('files are rebuilt from the bytes that were loaded last; bytes that cannot 
   ])
 })
 
-test('what fails in passing is tried again, with a warning, and is no failure', async () => {
+test('what fails in passing is tried again, with a warning that names the team, and is no failure', async () => {
+  await rows(`
+    insert into intake.teams (name) values ('another');
+    insert into intake_raw.records (team_id, stream, id, version, observed_at, deleted, hash, payload, origin)
+      select team_id + 1, stream, id, version, observed_at, deleted, hash, payload, origin from intake_raw.records
+      where stream = 'forms'`)
   await rows(`
     create sequence tries;
     create function fail_once() returns trigger language plpgsql as $$ begin
-      if nextval('tries') = 1 then raise exception using errcode = '40001'; end if;
+      if new.team_id > 1 and nextval('tries') = 1 then raise exception using errcode = '40001'; end if;
       return new;
     end $$;
     create trigger fail_once before insert on intake.forms for each row execute function fail_once();
@@ -153,10 +164,11 @@ test('what fails in passing is tried again, with a warning, and is no failure', 
     signal: new AbortController().signal,
   })
   await rows('drop trigger fail_once on intake.forms')
-  expect([status, teams[0]!.streams[0]!.report]).toMatchObject(['succeeded', { rewritten: 2, note: null }])
+  expect([status, teams[1]!.streams[0]!.report]).toMatchObject(['succeeded', { rewritten: 2, note: null }])
+  await rows('delete from intake_raw.records where team_id > 1; delete from intake.forms where team_id > 1')
   expect(lines.map((line) => JSON.parse(line))).toEqual([
     {
-      ...{ level: 40, team: teams[0]!.name, code: 'serialization', attempt: 1 },
+      ...{ level: 40, team: 'another', code: 'serialization', attempt: 1 },
       msg: 'rewriting again after a temporary failure',
     },
   ])

@@ -26,12 +26,26 @@ it('choices and a free text are joined; a repeated question gives the last answe
 })
 
 it('a ticked box is recognized in any wording, and an unticked one is empty', () => {
-  for (const word of ['confirmed', 'True', 'yes']) {
-    expect(agrees(word, column('checkbox'), answered(['true']))).toBe(true)
-    expect(agrees(word, column('checkbox'), answered(['false']))).toBe(false)
-  }
-  for (const word of ['', 'False', 'no'])
-    expect(agrees(word, column('checkbox'), answered(['false']))).toBe(true)
+  const ticked = ['confirmed', 'True', 'yes', 'Checked', '1', ' X ']
+  const open = ['', 'False', 'no', 'Unchecked', ' 0', '  ']
+  const judged = (words: readonly string[], answer: string | null) =>
+    words.map((word) => [word, agrees(word, column('checkbox'), answered([answer]))])
+  const all = (words: readonly string[], is: boolean) => words.map((word) => [word, is])
+  for (const answer of ['true', 'True', 'YES', 'confirmed', 'checked', '1', 'x'])
+    expect([answer, ...judged(ticked, answer), ...judged(open, answer)]).toEqual([
+      answer,
+      ...all(ticked, true),
+      ...all(open, false),
+    ])
+  for (const answer of ['false', 'no', '0', null])
+    expect([answer, ...judged(ticked, answer), ...judged(open, answer)]).toEqual([
+      answer,
+      ...all(ticked, false),
+      ...all(open, true),
+    ])
+  // No other word says either.
+  for (const answer of ['true', 'false'])
+    expect(agrees('perhaps', column('checkbox'), answered([answer]))).toBe(false)
 })
 
 it('a box that was asked for several times gives the last tick, or all of them, as words or as values', () => {

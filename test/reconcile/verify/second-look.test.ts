@@ -132,6 +132,17 @@ test('up to fifty are fetched by id; more are listed again, where that takes few
   expect(origins).toEqual([{ origin: expect.stringMatching(/^run:\d+ repair$/) }])
 })
 
+test('differences are in the order of their ids, whether or not they had to be looked at again', async () => {
+  await rows('delete from intake_raw.inbox')
+  // Of the second and the fourth the stored payload is as listed: their rows are wrong whatever happens meanwhile.
+  await rows(`update intake.patients set last_name = 'wrong' where team_id = 1 and id in ('p2', 'p4')`)
+  await spoil('p1', 'p3', 'p5')
+  const { found } = await verify()
+  expect(requests().ids).toBe(3)
+  expect(found.different.map(({ id }: { id: string }) => id)).toEqual(['p1', 'p2', 'p3', 'p4', 'p5'])
+  expect(await verify('patients', '--repair')).toMatchObject({ code: 0, found: { repaired: 5 } })
+})
+
 test('of a record that was listed again, with other content, only the last state is compared', async () => {
   let lists = 0
   service.interfere = ({ url }, response) => {

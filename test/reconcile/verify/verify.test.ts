@@ -195,6 +195,8 @@ it('finds exactly the rows that were changed, deleted and added by hand, and rep
        different_ids, source_hash
      from intake_ops.verifications where stream = 'patients' order by run_id desc limit 1`,
   )
+  const [asked] = await scene.query('select kind, options from intake_ops.runs order by run_id desc limit 1')
+  expect(asked).toMatchObject({ kind: 'verify', options: { teams: ['default'], repair: true } })
   expect(stored).toEqual({
     ...{ is_equal: false, missing: 2, extra: 2, different: 5, repaired: 9, newer: 0 },
     ...{ missing_ids: [p1, p2], extra_ids: ['no parent', 'nobody'] },
