@@ -60,6 +60,27 @@ test('the facts of a verification are those of its run, team by team and stream 
       },
     },
   })
+  // Equal with every stream compared and without a difference, whatever else needs attention; not with one, nor without a stream.
+  const isEqual = async (change: string) => {
+    await session.client.query(change)
+    return (await verificationFacts(session.db, 1))!.equal
+  }
+  await session.client.query(`
+    update intake_ops.runs set options = '{"teams": ["north"], "streams": ["forms"]}' where run_id = 1`)
+  const set = (figures: string) => isEqual(`update intake_ops.verifications set ${figures} where run_id = 1`)
+  expect(await set('newer = 5, payloads_only = 6')).toBe(true)
+  for (const kind of ['missing', 'extra', 'different']) {
+    expect([kind, await set(`${kind} = 1, repaired = 1`)]).toEqual([kind, false])
+    expect(await set(`${kind} = 0`)).toBe(true)
+  }
+  expect(await set(`deep = '{"differences": [{"export_id": "e"}]}'`)).toBe(false)
+  expect(await set(`deep = '{"differences": []}'`)).toBe(true)
+  expect(await isEqual(`update intake_ops.runs set status = 'needs_attention' where run_id = 1`)).toBe(true)
+  expect(
+    await isEqual(
+      `update intake_ops.runs set options = options || '{"streams": ["forms", "packets"]}' where run_id = 1`,
+    ),
+  ).toBe(false)
   // One that is in progress, a run of another kind, and one that does not exist.
   for (const run of [3, 4, 5]) expect(await verificationFacts(session.db, run)).toBeNull()
 })

@@ -5,6 +5,7 @@ import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { deleteRows } from '../../src/operate/delete-team-rows.ts'
 import { removeTeam } from '../../src/operate/remove-team.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
+import { tryLock, unlock } from '../../src/warehouse/locks.ts'
 import { query } from '../e2e/support/scene.ts'
 import { createTestDatabase } from '../support/database.ts'
 
@@ -113,4 +114,36 @@ it('every row of a table of many megabytes counts, wherever the rows of other te
   expect(deleted.tables).toContain('intake.forms')
   const left = 'select team_id, count(*)::int as forms from intake.forms group by 1'
   expect(await query(url, left)).toEqual([{ team_id: 2, forms: 580 }])
+})
+
+it('waits for no run: one of the team that is in progress, by a process or by workers, is named, and nothing is removed', async () => {
+  await using database = await createTestDatabase()
+  const { url } = database
+  await query(
+    url,
+    `insert into intake.teams (name) values ('north'), ('south');
+     insert into intake_ops.runs (kind, status, options) values
+       ('verify', 'running', '{"teams": ["south", "north"]}'), ('verify', 'running', '{"teams": ["north"], "is_detached": true}'),
+       ('verify', 'running', '{"teams": ["south"]}'), ('verify', 'succeeded', '{"teams": ["north"]}');
+     insert into intake_ops.slices (run_id, team_id, stream, spec, reserves) values (2, 1, 'forms', '{"version": 1}', false)`,
+  )
+  const { signal } = new AbortController()
+  const remove = () => removeTeam({ url, name: 'north', data: 'kept', clock: systemClock, signal })
+  await using process = await openSession({ url, purpose: 'process' })
+  for (const run of ['1', '3', '4']) expect(await tryLock(process, 'run', run)).toBe(true)
+  const refusal = (run: number) => ({
+    ...{ code: 'held_by_another_run', verdict: 'stop' },
+    message: `run ${run} of team north is in progress; nothing was started`,
+    hint: `wait for it to end, or stop it: intake-sync runs cancel ${run}`,
+  })
+  await query(url, `update intake_ops.slices set state = 'done'`)
+  await expect(remove()).rejects.toMatchObject(refusal(1))
+  // The process has ended without a word; now workers have something to do.
+  await unlock(process, 'run', '1')
+  await query(url, `update intake_ops.slices set state = 'pending'`)
+  await expect(remove()).rejects.toMatchObject(refusal(2))
+  expect(await query(url, 'select from intake_ops.removed_teams')).toEqual([])
+  // What no worker knows of any more is no run, and runs of another team, or that ended, block nothing.
+  await query(url, `update intake_ops.slices set state = 'done'`)
+  expect(await remove()).toMatchObject({ teamId: 1, events: 0 })
 })

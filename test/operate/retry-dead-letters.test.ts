@@ -1,7 +1,9 @@
 /** A stored body that is loaded again: whether it wins over the stored state follows from the order of the runs. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CHANNEL } from '../../src/ingest/inbox/notices.ts'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { retryDeadLetters } from '../../src/operate/retry-dead-letters.ts'
+import { openSession } from '../../src/warehouse/connect.ts'
 import { openScene, type Scene } from '../ingest/drain/scene.ts'
 
 let scene: Scene
@@ -70,4 +72,63 @@ test('one that cannot be tried waits on: of no known stream, or while the wareho
   await scene.rows('drop trigger fail on intake.exports')
   // The session is not left in a transaction.
   expect(await retryDeadLetters(session, [full])).toEqual([{ id: full, outcome: 'loaded' }])
+})
+
+test('a record of another stream with the same id does not decide whether a stored body wins', async () => {
+  await scene.rows(
+    `insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, payload)
+     values ($1, 'forms', 'e twin', '2100-01-01', '2100-01-01', '\\x00', 'run:3 page:1', '{}')`,
+    [scene.teamId],
+  )
+  expect(await retried('e twin', 'first', 5)).toBe('first')
+  const [stored] = await scene.rows<{ ahead: boolean }>(
+    `select version > now() + interval '1 day' as ahead from intake_raw.records where stream = 'exports' and id = 'e twin'`,
+  )
+  expect(stored).toEqual({ ahead: false })
+})
+
+test('events go back to the inbox, whatever their ids are, and the drain is woken once for all of them', async () => {
+  const { session, teamId } = scene
+  const ids = ['of two words', 'of two\nlines', 'x refetch of y', 'plain']
+  const event = (id: string) =>
+    JSON.stringify({
+      id,
+      event_type: 'exploded',
+      source: 'nothing',
+      timestamp: '2026-01-01T00:00:00Z',
+      data: null,
+    })
+  await scene.store(ids.map(event))
+  await scene.rows(`update intake_raw.inbox set status = 'dead', attempts = 9, settled_at = now()`)
+  for (const id of ids)
+    await storeDeadLetters(session.db, { teamId, stream: 'inbox', runId: null }, [
+      { recordId: null, origin: `event:${id}`, reason: 'no', body: event(id) },
+    ])
+  const odd = { recordId: 'odd 2', origin: 'run:1 page:1', reason: 'no', body: '{}' }
+  await storeDeadLetters(session.db, { teamId, stream: 'inbox', runId: '1' }, [odd])
+  const waiting = await scene.rows<{ id: number; origin: string }>(
+    `select id::int, origin from intake_ops.dead_letters where status = 'waiting' and origin ~ '^event' or record_id = 'odd 2'
+     order by 1`,
+  )
+  expect(waiting).toHaveLength(5)
+  await using listener = await openSession({ url: scene.url, purpose: 'listener' })
+  await listener.client.query(`listen ${CHANNEL}`)
+  let woken = 0
+  listener.client.on('notification', () => {
+    woken += 1
+  })
+  const retried = await retryDeadLetters(
+    session,
+    waiting.map(({ id }) => id),
+  )
+  expect(retried.map(({ outcome }) => outcome)).toEqual([...ids.map(() => 'pending'), 'not_possible'])
+  expect(
+    await scene.rows('select event_id as id, status, attempts from intake_raw.inbox order by seq'),
+  ).toEqual(ids.map((id) => ({ id, status: 'pending', attempts: 0 })))
+  await listener.client.query('select 1')
+  expect(woken).toBe(1)
+  // Where no event came back, nobody is woken.
+  await retryDeadLetters(session, [waiting.at(-1)!.id])
+  await listener.client.query('select 1')
+  expect(woken).toBe(1)
 })

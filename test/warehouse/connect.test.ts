@@ -1,7 +1,7 @@
 /** Sessions have the settings that loading needs, whatever the login, the database or the URL would have. */
 import { sql } from 'kysely'
 import pg from 'pg'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { databaseOf, openPool, openSession, withinBudget } from '../../src/warehouse/connect.ts'
 import { warehouseError } from '../../src/warehouse/sqlstate.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
@@ -104,6 +104,16 @@ test('a session has its own limit for locks, and shows its purpose and its worke
   expect(await show({ lockTimeoutMs: 7_000, worker: '0123abcd' })).toEqual({
     ...{ limit: '7s', name: 'intake-sync connect test worker 0123abcd' },
   })
+})
+
+test('a session that has closed leaves no timer, for which the process would have to wait', async () => {
+  const session = await openSession({ url: database.url, purpose: 'connect test' })
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const closing = session.close()
+  expect(vi.getTimerCount()).toBe(1)
+  await closing
+  expect(vi.getTimerCount()).toBe(0)
 })
 
 test('a pool has at most so many connections, and closes idle ones', async () => {

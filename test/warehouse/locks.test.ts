@@ -82,6 +82,23 @@ async function locked(): Promise<boolean> {
 }
 
 describe('a lock', () => {
+  it('of one kind is none of another, whatever their names', async () => {
+    const kinds = [
+      ...(['migration', 'stream', 'run', 'alerts', 'loading', 'receiving', 'team', 'wideViews'] as const),
+      ...(['worker', 'claims', 'counts'] as const),
+    ]
+    await using own = await openSession({ url: database.url, purpose: 'own' })
+    for (const kind of kinds) expect([kind, await tryLock(own, kind, 'same')]).toEqual([kind, true])
+    const { rows } = await own.client.query(
+      `select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`,
+    )
+    expect(rows).toHaveLength(kinds.length)
+    for (const kind of kinds) expect([kind, await tryLock(two, kind, 'same')]).toEqual([kind, false])
+    for (const kind of kinds) await unlock(own, kind, 'same')
+    for (const kind of kinds) expect([kind, await tryLock(two, kind, 'same')]).toEqual([kind, true])
+    for (const kind of kinds) await unlock(two, kind, 'same')
+  })
+
   it('of a session that cannot be taken in time names the session that has it', async () => {
     await lockForSession(one.db, 'worker', 'w')
     const failure = await lockForSession(two.db, 'worker', 'w').catch(warehouseError)

@@ -34,6 +34,9 @@ describe('an alert', () => {
     expect(again).toMatchObject({ cleared_at: null, figures: { run_id: Number(run) } })
     expect(again.id).not.toBe(raised!.id)
     expect(Date.parse(again.raised_at)).toBeGreaterThanOrEqual(Date.parse(cleared!.cleared_at!))
+    // The log counts what was posted, not what is raised.
+    const counts = scene.said.map((line) => JSON.parse(line) as { msg: string; alerts: number })
+    expect(counts.map(({ msg, alerts }) => [msg, alerts])).toEqual(Array(3).fill(['alerts posted', 1]))
   })
 
   it('is posted as JSON with a hint, signed over its bytes, in one post per round', async () => {

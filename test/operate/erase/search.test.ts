@@ -50,12 +50,12 @@ test('each of many identifiers is looked for, short ones only with an @, and tab
   // Only columns that were searched are counted.
   await client.query(`
     reset role;
-    create table copies.more (note text, names text[], number int, at timestamptz, body jsonb, bytes bytea);
+    create table copies.more (note text, names text[], number int, at timestamptz, body jsonb, bodies jsonb[], bytes bytea);
     set role intake_loader`)
   const columns = async () => (await searchEverywhere(db, { teamId: 1, id: 'p' }, [])).columns
   expect(await columns()).toBe(searched.columns)
   await client.query('reset role; grant select on copies.more to intake_loader; set role intake_loader')
-  expect(await columns()).toBe(searched.columns + 4)
+  expect(await columns()).toBe(searched.columns + 5)
 })
 
 test('what another patient of the team has too is not looked for, and what a patient of another team has is', async () => {

@@ -46,7 +46,12 @@ function parse(text: string): readonly Metric[] {
 async function everything(): Promise<readonly Metric[]> {
   await awayFromTheHour()
   await using warehouse = await openWarehouse()
-  await query(warehouse.url, "insert into intake.teams (name) values ('north')")
+  // A second team had all of it too, and was removed.
+  await query(
+    warehouse.url,
+    `insert into intake.teams (name) values ('north'), ('gone');
+     insert into intake_ops.removed_teams (team_id, name, data) select team_id, name, 'kept' from intake.teams where name = 'gone'`,
+  )
   await query(
     warehouse.url,
     `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, record_id, body)
@@ -102,7 +107,7 @@ async function everything(): Promise<readonly Metric[]> {
     `insert into intake_ops.alerts (team_id, cause, stream, cleared_at)
      select team_id, cause, stream, cleared_at from intake.teams, (values ('inbox_old', '', null),
        ('drift', 'patients', null), ('drift', 'forms', null), ('drift', 'packets', now()), ('defect', '', now())
-     ) as alert (cause, stream, cleared_at)`,
+     ) as alert (cause, stream, cleared_at) where name = 'north'`,
   )
   await query(
     warehouse.url,
@@ -158,6 +163,8 @@ it('reports the counts of the process and the state of the warehouse', async () 
     const found = samples.find((sample) => JSON.stringify(sample.labels) === JSON.stringify(labels))
     return found === undefined ? undefined : Number(found.value)
   }
+  const named = metrics.flatMap(({ samples }) => samples.map(({ labels }) => labels.team ?? ''))
+  expect([...new Set(named)].sort()).toEqual(['', 'east', 'north', 'south', 'west'])
   const team = { team: 'north' }
   expect(valueAt('intake_events_received_total', team)).toBe(2)
   expect(valueAt('intake_events_duplicate_total', team)).toBe(1)

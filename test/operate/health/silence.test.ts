@@ -40,6 +40,13 @@ describe('the verdict', () => {
       'quiet',
       /4 events in the last day, 20 were/,
     ],
+    ['a quarter, exactly', { lastDay: 25, sameDayLastWeek: 100 }, 'ok', /./],
+    [
+      'few of exactly twenty',
+      { lastDay: 4, dailyMean: 20, sameDayLastWeek: null },
+      'quiet',
+      /20 were expected/,
+    ],
     ['few of fewer than twenty', { lastDay: 1, dailyMean: 19.9, sameDayLastWeek: null }, 'ok', /./],
     [
       'none of the ten that come',

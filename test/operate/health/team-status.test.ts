@@ -1,11 +1,12 @@
 /** Figures of each team, next to a team that was removed. */
 import { expect, test } from 'vitest'
+import { readSigns } from '../../../src/operate/health/silence-signs.ts'
 import { readStatus } from '../../../src/operate/health/status.ts'
 import { readInbox, readTeams, readTrouble } from '../../../src/operate/health/team-status.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { openWarehouse } from '../../e2e/support/scene.ts'
 
-test('metrics show what waits in each team, also when another team was removed', async () => {
+test('what waits in each team is shown, and nothing of a team that was removed', async () => {
   await using warehouse = await openWarehouse()
   await using session = await openSession({ url: warehouse.url, purpose: 'test' })
   const waiting = async () =>
@@ -24,6 +25,10 @@ test('metrics show what waits in each team, also when another team was removed',
     `insert into intake_ops.removed_teams (team_id, name, data) values (2, 'south', 'kept')`,
   )
   expect(await waiting()).toEqual([north, west])
+  const { streams, teams } = await readStatus(warehouse.url, 30)
+  const signs = await readSigns(session.db, { inboxDays: 30 })
+  for (const shown of [streams, teams, signs, await readTeams(session.db, 30), await readInbox(session.db)])
+    expect([...new Set(shown.map(({ team }) => team))]).toEqual(['north', 'west'])
   // In the order of names, whichever team was first.
   await session.client.query(`update intake.teams set name = 'east' where team_id = 3`)
   expect(await waiting()).toEqual([['east', 'forms', 1], north])
