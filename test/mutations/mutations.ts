@@ -1243,8 +1243,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'work that met a failing service is repeated as if the warehouse had failed',
     file: 'src/load/merge/loaders.ts',
-    from: 'if (isOfWork || verdictOf',
-    to: 'if (verdictOf',
+    from: 'if (isClosed || isOfWork || verdictOf',
+    to: 'if (isClosed || verdictOf',
     tests: ['test/extract/reading/failures.test.ts'],
   },
   {
@@ -2393,8 +2393,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'closing refetches does not wait until what has arrived is stored',
     file: 'src/extract/conflicts/refetcher.ts',
-    from: 'await running\n    await Promise.all(workers',
-    to: 'void running\n    await Promise.all(workers',
+    from: 'await Promise.all([running, loaders.close()])',
+    to: 'void running\n    await loaders.close()',
     tests: ['test/extract/conflicts/refetcher.test.ts'],
   },
   {
