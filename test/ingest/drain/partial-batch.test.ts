@@ -34,7 +34,7 @@ const hold = (teamId: number, id: string, payload: object | null) =>
 
 it('only fields that its own stored state has count as lost, whatever the shapes of the others', async () => {
   const whole = { first_name: 'Ann', city: 'Bonn' }
-  for (const id of ['same', 'lacks', 'empty', 'short']) await hold(scene.teamId, id, whole)
+  for (const id of ['same', 'lacks', 'empty', 'short', 'again']) await hold(scene.teamId, id, whole)
   await scene.rows(`update intake_raw.records set payload = payload || '{"city": ""}' where id = 'empty'`)
   await scene.rows(`update intake_raw.records set payload = payload - 'city' where id = 'short'`)
   await hold(scene.teamId, 'gone', null)
@@ -57,7 +57,7 @@ it('only fields that its own stored state has count as lost, whatever the shapes
     incoming(scene.teamId, 'gone', part),
     incoming(other, 'lacks', part),
     incoming(other, 'new in part', part),
-    incoming(scene.teamId, 'whole again', full),
+    incoming(scene.teamId, 'again', full),
   ])
   expect([...losing]).toEqual([`${scene.teamId}/lacks`])
   // Records that are stored are not new, though they have few fields; one that was deleted is.
