@@ -2711,6 +2711,8 @@ export const MUTATIONS: readonly Mutation[] = [
     from: 'left join intake.forms f on',
     to: 'join intake.forms f on',
     tests: ['test/analytics/rows.test.ts'],
+  },
+  {
     bug: 'fetches by id go before retries',
     file: 'src/api/budget/limiter.ts',
     from: 'const lines = [repeated, urgent, anew]',
