@@ -6,16 +6,21 @@ import { openResponse } from '../../src/emulator/world/clinic-responses.ts'
 import { callerOf } from './caller.ts'
 
 describe('activity', () => {
-  it('creates, changes and deletes records at about the requested rate, and stops with the emulator', async () => {
+  it('creates, changes and deletes records of the first team only, at about the requested rate, and stops with the emulator', async () => {
     const emulator = await startEmulator({ port: 0, patients: 100, activity: 400 })
     const world = emulator.control.world()
     const types: string[] = []
+    const others: string[] = []
+    const teams = emulator.environments.flatMap((one) => one.teams.map(({ name }) => name))
+    for (const name of teams.slice(1))
+      emulator.control.world(name).subscribe(({ source }) => others.push(`${name}: ${source}`))
     world.subscribe(({ type }) => types.push(type))
     await expect.poll(() => types.length).toBeGreaterThan(100)
     expect(new Set(types)).toEqual(new Set(['created', 'updated', 'deleted']))
     const rows = await callerOf(emulator).rows('/v2/patients?page_size=1000')
     expect(new Set(rows.map(({ id }) => id)).size).toBe(rows.length)
     await emulator.close()
+    expect(others).toEqual([])
     const { length } = types
     await new Promise((resolve) => setTimeout(resolve, 100))
     expect(types).toHaveLength(length)
@@ -145,6 +150,9 @@ describe('the handle of a test', () => {
     expect((await callerOf(emulator, 1, 1).get(`/v2/patients/${made.id}`)).status).toBe(200)
     expect((await callerOf(emulator).get(`/v2/patients/${made.id}`)).status).toBe(404)
     expect(() => emulator.control.world('nobody')).toThrow(RangeError)
+    // Both environments offer the control, and the description.
+    for (const path of ['/_control/faults', '/_control/packet-responses', '/openapi.json'])
+      for (const at of [0, 1]) expect((await callerOf(emulator, at).get(path, {})).status).toBe(200)
   })
 })
 
@@ -184,6 +192,7 @@ describe('addresses', () => {
     await new Promise((resolve, reject) => taken.once('listening', resolve).once('error', reject))
     const error = await startEmulator({ port: port - 1 }).catch((thrown: unknown) => thrown)
     expect((error as EmulatorOptionError).option).toBe('port')
+    expect((error as Error).message).toContain(`port ${port} is in use`)
     await new Promise((resolve) => taken.close(resolve))
     await using emulator = await startEmulator({ port: port - 1 })
     expect(emulator.environments.map((one) => one.base_url)).toEqual([

@@ -133,6 +133,14 @@ it.each([
   expect(stamp(readStamp(text)!)).toBe(expected)
 })
 
+it('a time of any of many days is stamped as the date that it is', () => {
+  const start = Date.parse('2020-02-27T23:59:59.999Z')
+  for (let day = 0; day < 4100; day += 1) {
+    const time = start + day * 86_400_000
+    expect(stamp(time * 1000 + 1)).toBe(new Date(time).toISOString().replace('999Z', '999001Z'))
+  }
+})
+
 it.each(['2026-02-30T09:00:00Z', '2026-01-02', 'tomorrow', '2026-01-02T25:00:00Z', ''])(
   '"%s" is no time',
   (text) => {

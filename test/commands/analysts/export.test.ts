@@ -162,6 +162,14 @@ describe('a query', () => {
     )
   })
 
+  it('is read as UTF-8, and the manifest has the hash of its file', async () => {
+    const file = sqlFile("select 'Zoë' as name; -- ü\n")
+    const { code, out, manifest } = await exported(['--sql', file])
+    expect([code, readFileSync(join(out, 'data.csv'), 'utf8')]).toEqual([0, 'name\r\nZoë\r\n'])
+    const sql_sha256 = createHash('sha256').update(readFileSync(file)).digest('hex')
+    expect(manifest()).toMatchObject({ sql_sha256, rows: 1 })
+  })
+
   it('NDJSON has JSON types, and numbers with every digit', async () => {
     const { out } = await exported(['--sql', KINDS(), '--format', 'ndjson'])
     const lines = readFileSync(join(out, 'data.ndjson'), 'utf8').split('\n')

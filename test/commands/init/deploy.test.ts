@@ -43,3 +43,14 @@ it('the container receives webhooks from this machine only, is started again aft
     environment: { INTAKE_ENV_FILE: '/run/intake-sync.json', INTAKE_WEBHOOK_HOST: '0.0.0.0' },
   })
 })
+
+it('a path with blanks, quotes and per cent signs stays one word for a crontab, systemd and Docker', () => {
+  const file = "/srv/100 %/it's 5 % of o'clock.env"
+  expect(deployText('cron', file)).toContain(
+    String.raw` INTAKE_ENV_FILE='/srv/100 \%/it'\''s 5 \% of o'\''clock.env' `,
+  )
+  const unit = deployText('systemd', file).split('\n')
+  expect(unit).toContain(`Environment="INTAKE_ENV_FILE=/srv/100 %%/it's 5 %% of o'clock.env"`)
+  expect(unit).toContain('WorkingDirectory=/srv/100 %%')
+  expect(parse(deployText('compose', file, '/nowhere')).services['intake-sync'].env_file).toBe(file)
+})

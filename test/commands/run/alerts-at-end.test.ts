@@ -17,7 +17,7 @@ beforeAll(async () => {
   receiver = await openReceiver()
   await query(
     warehouse.url,
-    `insert into intake.teams (name) values ('north'), ('elsewhere');
+    `insert into intake.teams (name) values ('north'), ('elsewhere'), ('south');
      insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason)
        select team_id, 'forms', 'x', 'x', 'x' from intake.teams`,
   )
@@ -45,16 +45,19 @@ const end = async (signal = new AbortController().signal, isOn = true) => {
   const alerts = { url: receiver.url, secret: SECRET, inboxSeconds: 300, maxAgeHours: null }
   const config = {
     alerts: isOn ? alerts : null,
-    ingestTeams: [{ name: 'north', webhookSecrets: [] }],
+    ingestTeams: ['north', 'south'].map((name) => ({ name, webhookSecrets: [] })),
     inboxDays: 30,
   }
   const place = { url: warehouse.url, logger: pino({ level: 'silent' }) }
   await alertsAtEnd({ signal, version: '1' }, config, place)[Symbol.asyncDispose]()
 }
 
-it('an alert of a team of the configuration is posted once, and nothing where there is nothing new', async () => {
+it('an alert of each team of the configuration is posted once, and nothing where there is nothing new', async () => {
   await end()
-  expect(receiver.taken().map(shortOf)).toEqual([['raised dead_letters north forms']])
+  expect(receiver.taken().flatMap(shortOf).toSorted()).toEqual([
+    'raised dead_letters north forms',
+    'raised dead_letters south forms',
+  ])
   await end()
   expect([receiver.taken(), pauses]).toEqual([[], []])
 })

@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { json } from '../../api/support/service.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import { runCli, type Variables } from '../../support/cli.ts'
 import type { TestDatabase } from '../../support/database.ts'
@@ -45,6 +46,17 @@ const webhooks = (words: string, variables = env) => runCommand(['webhooks', ...
 const webhooksApart = (words: string, variables = env) => runCli(['webhooks', ...words.split(' ')], variables)
 const created = () =>
   webhooks('create --url https://clinic.invalid/hooks --events created --sources form,packet')
+
+/** Answers every list with these pages, one after the other. */
+function answerInPages(...pages: readonly (readonly object[])[]): void {
+  service.interfere = ({ url }, response) => {
+    const at = Number(new URL(url, 'http://service').searchParams.get('page') ?? 1)
+    const next = at < pages.length ? `${url.split('?')[0]}?page=${at + 1}` : null
+    json(response, { count: pages.flat().length, next, previous: null, results: pages[at - 1] })
+    return true
+  }
+}
+
 describe('list', () => {
   it('shows each configuration, and whether its secret is stored', async () => {
     await created()
@@ -74,6 +86,12 @@ describe('list', () => {
     expect(JSON.parse(other.stdout).webhooks.map(({ secret }: { secret: string }) => secret)).toEqual([
       ...['none', 'none', 'none'],
     ])
+  })
+
+  it('shows the configurations of every page, in their order', async () => {
+    answerInPages([{ id: 'c-1' }, { id: 'c-2' }], [{ id: 'c-3' }], [{ id: 'c-4' }])
+    const { webhooks: shown } = JSON.parse((await webhooks('list --json', bare)).stdout)
+    expect(shown.map(({ id }: { id: string }) => id)).toEqual(['c-1', 'c-2', 'c-3', 'c-4'])
   })
 
   it('needs no database, and starts none: the secret column says unknown', async () => {
@@ -136,6 +154,20 @@ describe('events', () => {
     expect(run.stdout).toContain('the newest 3 of 5; --limit shows more\n')
     expect(run.stdout).toContain('timeout\\x1b[2J')
     expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it('are the newest of all pages, and all of them are counted', async () => {
+    const none = (id: string) => ({ ...delivery(3), id, created_at: undefined })
+    answerInPages([delivery(8), none('n-1'), delivery(2)], [delivery(9), none('n-2')], [delivery(5)])
+    const ids = async (limit: number) => {
+      const { total, events } = JSON.parse((await webhooks(`events --json --limit ${limit}`, bare)).stdout)
+      return [total, ...events.map(({ id }: { id: string }) => id)]
+    }
+    expect(await ids(3)).toEqual([6, 'd-9', 'd-8', 'd-5'])
+    expect(await ids(6)).toEqual([6, 'd-9', 'd-8', 'd-5', 'd-2', 'n-1', 'n-2'])
+    service.interfere = () => false
+    service.deliveries = Array.from({ length: 21 }, (_, at) => delivery(at))
+    expect(JSON.parse((await webhooks('events --json', bare)).stdout).events).toHaveLength(20)
   })
 
   it('on a narrow terminal, lose the webhook before the error is cut; configurations lose sources, then events', async () => {

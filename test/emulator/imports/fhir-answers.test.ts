@@ -48,7 +48,7 @@ describe('the choices of an item', () => {
     ])
   })
 
-  it('have the points of the option, else of its coding, in every extension that is known for them', () => {
+  it('have the points of the option, else of its coding, in the first extension that is known for them', () => {
     const points = (end: string, value: object) => ({ extension: [{ url: `http://x/${end}`, ...value }] })
     const ends = ['ordinalValue', 'itemWeight', 'valueset-ordinalValue', 'codesystem-ordinalValue']
     const answerOption = [...ends, 'extension-score'].map((end, at) => ({
@@ -64,10 +64,17 @@ describe('the choices of an item', () => {
       { valueString: 'x', ...points('itemWeights', { valueDecimal: 6 }) },
       { valueString: 'x', ...points('note', { valueDecimal: 6 }) },
     ]
-    expect(optionsOf({ answerOption: others }, {})).toEqual([
+    const several = [
+      ...points('note', { valueDecimal: 9 }).extension,
+      ...points('itemWeight', { valueDecimal: 7 }).extension,
+      ...points('ordinalValue', { valueDecimal: 8 }).extension,
+    ]
+    const first = { valueString: 'x', extension: several }
+    expect(optionsOf({ answerOption: [...others, first] }, {})).toEqual([
       { text_value: 'c', code: 'c', points: 4 },
       { text_value: 'c', code: 'c', points: 5 },
       ...Array(3).fill({ text_value: 'x' }),
+      { text_value: 'x', points: 7 },
     ])
   })
 

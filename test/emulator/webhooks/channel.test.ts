@@ -87,6 +87,22 @@ describe('a configuration', () => {
     expect(here.receiver.deliveries[8]!.event.data.form_index).toBe(2)
   })
 
+  it('gets an event of its own for each step of a packet, where the one before waits for a retry', async () => {
+    await start()
+    await subscribe({ sources: ['packet_response'] })
+    here.receiver.answer = answering(500)
+    const { packetResponses } = here.emulator.control.world()
+    const { id } = packetResponses.at(0)!
+    for (const form_index of [1, 2]) {
+      packetResponses.update(id, (old) => ({ ...old, form_index }))
+      await idle()
+    }
+    const events = here.receiver.deliveries.map(({ event }) => event)
+    expect(events.map(({ data }) => data.form_index)).toEqual([1, 2])
+    expect(new Set(events.map((event) => event.id)).size).toBe(2)
+    expect(here.emulator.control.webhooks().retrying).toBe(2)
+  })
+
   it('loses other events than the next one to the same fault', async () => {
     await start({ faults: 'webhook-drop=0.5' })
     for (const path of ['one', 'other']) await subscribe({ target_url: `${here.receiver.url}/${path}` })

@@ -38,7 +38,11 @@ describe('an event', () => {
     'of a document has input_fields only if asked for when configured: "%s"',
     async (version) => {
       await start()
-      await subscribe({}, version === '' ? {} : { 'X-API-VERSION': version })
+      const { id } = await subscribe({}, version === '' ? {} : { 'X-API-VERSION': version })
+      // The version of a later request is that of its answer alone.
+      const later = { ...here.caller.credentials, ...(version === '' ? { 'X-API-VERSION': 'v2.1' } : {}) }
+      await here.caller.send('PATCH', `/v2/webhooks/${id}`, { sources: ['document'] }, later)
+      await here.caller.send('PUT', `/v2/webhooks/${id}`, { target_url: here.receiver.url }, later)
       const { documents } = here.emulator.control.world()
       documents.update(documents.slice(0, 1)[0]!.id, (old) => ({ ...old, name: 'Renamed' }))
       await idle()

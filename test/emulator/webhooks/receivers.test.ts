@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { Subjects } from '../../../src/emulator/webhooks/envelope.ts'
 import { startOwnTime } from '../../support/own-time.ts'
+import { callerOf } from '../caller.ts'
 import { answering, startReceiver } from '../receiver.ts'
 import { webhookScene } from './scene.ts'
 
@@ -59,17 +60,24 @@ describe('a receiver', () => {
     expect(await attempts()).toMatchObject([{ status: 'succeeded' }])
   })
 
-  it('gets nothing once the emulator has ended, even with events in flight', async () => {
+  it('gets nothing once the emulator has ended, even with events of several teams in flight', async () => {
     await start({ webhookTimeoutMs: 600_000 })
     here.receiver.answer = () => undefined
     await subscribe()
+    const { name } = here.emulator.environments[1]!.teams[1]!
+    const target_url = here.receiver.url
+    await callerOf(here.emulator, 1, 1).send('POST', '/v2/webhooks', { target_url, sources: ['form'] })
+    here.emulator.control.addForm({ name: 'F' }, name)
+    await expect.poll(() => here.receiver.deliveries.length).toBe(1)
     for (let at = 0; at < 20; at += 1) newPatient()
-    await expect.poll(() => here.receiver.deliveries.length).toBe(8)
+    await expect.poll(() => here.receiver.deliveries.length).toBe(9)
     using time = startOwnTime()
     await here.emulator.close()
     expect(time.milliseconds).toBeLessThan(1000)
     await new Promise((resolve) => setTimeout(resolve, 50))
-    expect(here.receiver.deliveries).toHaveLength(8)
+    expect(here.receiver.deliveries).toHaveLength(9)
+    const pending = [here.emulator.control.webhooks(), here.emulator.control.webhooks(name)]
+    await Promise.all(pending.map((each) => each.idle()))
   })
 })
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { startOwnTime } from '../../support/own-time.ts'
 import type { Loose } from '../caller.ts'
 import { answering, startReceiver } from '../receiver.ts'
 import { stillClock } from '../still-clock.ts'
@@ -109,7 +110,9 @@ describe('a failed event', () => {
     here.receiver.answer = () => undefined
     await subscribe()
     newPatient()
+    using time = startOwnTime()
     await idle()
+    expect(time.milliseconds).toBeLessThan(5000)
     expect(await attempts()).toMatchObject([{ error: 'timeout', response_status_code: null }])
   })
 

@@ -92,6 +92,8 @@ it('before and after responses are changed, deleted and added', async () => {
     if (at % 3 === 0) change(id, { form: one!.form, packet: null })
     if (at % 4 === 0) change(id, { submitted_at: at % 8 === 0 ? MIDNIGHT : null })
   })
+  // Responses to a document have no form.
+  for (const { id, document } of others) if (document !== null) change(id, { is_archived: true })
   // Also one that was changed before.
   for (const at of [3, 12, 13, 40]) responses.remove(others[at]!.id)
   responses.create((id) => ({ ...one!, id, submitted_at: MIDNIGHT }))
