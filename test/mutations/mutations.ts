@@ -2739,13 +2739,6 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/emulator/webhooks/delivery.test.ts'],
   },
   {
-    bug: 'a request over the rate limit of the emulator counts as one that faults could have applied to',
-    file: 'src/emulator/http/exchange.ts',
-    from: '  log.throttled(team.name)\n',
-    to: '  settings.requests += 1\n  log.throttled(team.name)\n',
-    tests: ['test/emulator/http/throttle.test.ts'],
-  },
-  {
     bug: 'the emulator ends, and deliveries of its sandbox go on',
     file: 'src/emulator/server.ts',
     from: 'await Promise.all(teams.flat().map(({ webhooks }) => webhooks.close()))',

@@ -48,29 +48,6 @@ describe('the rate limit', () => {
     })
   })
 
-  it('comes before faults, which neither apply to a rejected call nor count it', async () => {
-    let now = 1_760_000_000_000_000
-    const clock = { now: () => now, sleep: () => new Promise<void>(() => {}) }
-    const all = { port: 0, patients: 1, responses: 0, faults: 'http-500=0.5' }
-    await using free = await startEmulator({ ...all, clock })
-    await using limited = await startEmulator({ ...all, clock, rateLimit: { requests: 1, seconds: 60 } })
-    const ask = async (emulator: typeof free) => (await callerOf(emulator).get('/v2/forms')).status
-    const [expected, admitted]: [number[], number[]] = [[], []]
-    for (let nth = 0; nth < 20; nth += 1, now += 60 * SECOND) {
-      expected.push(await ask(free))
-      admitted.push(await ask(limited))
-      expect(await ask(limited)).toBe(429)
-    }
-    expect(admitted).toEqual(expected)
-    expect(new Set(expected)).toEqual(new Set([200, 500]))
-    limited.control.setFaults('')
-    now -= 60 * SECOND
-    limited.control.failNext('/v2/forms', 'html-502')
-    expect(await ask(limited)).toBe(429)
-    now += 60 * SECOND
-    expect(await ask(limited)).toBe(502)
-  })
-
   it('applies to one team, is counted, and can be lifted while the emulator runs', async () => {
     await using emulator = await startEmulator({ port: 0, rateLimit: { requests: 1, seconds: 60 } })
     const [one, other] = [callerOf(emulator), callerOf(emulator, 0, 1)]
