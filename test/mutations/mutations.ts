@@ -2671,7 +2671,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/analytics/rows.test.ts'],
   },
   {
-    bug: 'a response in a packet of which nobody says whether it was left out is not the last one',
+    bug: 'a response in a packet is not the last one where nobody says whether it was left out',
     file: 'sql/views/25_packet_progress.sql',
     from: 'max(submitted_at) filter (where is_skipped is not true)',
     to: 'max(submitted_at) filter (where is_skipped = false)',
@@ -2711,6 +2711,8 @@ export const MUTATIONS: readonly Mutation[] = [
     from: 'left join intake.forms f on',
     to: 'join intake.forms f on',
     tests: ['test/analytics/rows.test.ts'],
+  },
+  {
     bug: 'the newest deliveries of webhooks are those of the last page of the list',
     file: 'src/commands/webhooks/webhooks.ts',
     from: '    for (const record of page.raw.filter(isObject)) {\n',
@@ -2884,5 +2886,19 @@ export const MUTATIONS: readonly Mutation[] = [
     from: '\n            order by response.id)',
     to: ')',
     tests: ['test/reconcile/verify/client-rows.test.ts'],
+  },
+  {
+    bug: 'alerts at the end of a command are those of the first team',
+    file: 'src/commands/run/progress.ts',
+    from: 'const teams = ingestTeams.map(({ name }) => name)',
+    to: 'const teams = ingestTeams.slice(0, 1).map(({ name }) => name)',
+    tests: ['test/commands/run/alerts-at-end.test.ts'],
+  },
+  {
+    bug: 'only the first per cent sign of a path is escaped in a crontab',
+    file: 'src/commands/init/deploy.ts',
+    from: String.raw`quoted(path).replaceAll('%', '\\%')`,
+    to: String.raw`quoted(path).replace('%', '\\%')`,
+    tests: ['test/commands/init/deploy.test.ts'],
   },
 ]
