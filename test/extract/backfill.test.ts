@@ -79,7 +79,7 @@ test('the part of a team is over, once, when its streams are read, though anothe
   const slow = new Promise<void>((resolve) => {
     answer = resolve
   })
-  const teams = [source('one'), source('two', () => slow)]
+  const teams = [source('two', () => slow), source('one')]
   const running = backfill(options(teams, { onTeamEnded: (name) => void over.push(name) }))
   await expect.poll(() => over).toEqual(['one'])
   // Looks at the run.
@@ -88,7 +88,7 @@ test('the part of a team is over, once, when its streams are read, though anothe
   // Another run may begin with the team.
   expect(await backfill(options([source('one')]))).toMatchObject({ status: 'succeeded' })
   answer()
-  expect(await running).toMatchObject({ status: 'succeeded', teams: [{ name: 'one' }, { name: 'two' }] })
+  expect(await running).toMatchObject({ status: 'succeeded', teams: [{ name: 'two' }, { name: 'one' }] })
   expect(over).toEqual(['one', 'two'])
 })
 

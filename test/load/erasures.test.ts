@@ -258,6 +258,31 @@ describe('an erasure during loads', () => {
     await loader.client.query('commit')
     expect(await idsOf('patients')).toEqual(['p-1'])
   })
+
+  test('of several teams in one batch, each loses the rows of its own erased patients', async () => {
+    await note('p-9')
+    await noteIn(2, 'p-1')
+    await noteIn(3, 'p-2')
+    const states = [1, 2, 3].flatMap((teamId) =>
+      ['p-1', 'p-2'].map((id) => recordEnvelope({ id }, { teamId, stream: 'patients', observedAt: at(1) })),
+    )
+    await loader.client.query('begin')
+    const from = { kind: 'events' } as const
+    expect(await write(patients, linesOf(patients, states), from)).toMatchObject({ changed: 4, erased: 2 })
+    await loader.client.query('commit')
+    const { rows } = await eraser.client.query(
+      `select team_id as team, string_agg(id, ' ' order by id) as ids from intake.patients group by 1 order by 1`,
+    )
+    expect(rows).toEqual([
+      { team: 1, ids: 'p-1 p-2' },
+      { team: 2, ids: 'p-2' },
+      { team: 3, ids: 'p-1' },
+    ])
+    const { rows: counted } = await eraser.client.query(
+      'select team_id as team, skipped::int from intake_ops.erasures order by 1',
+    )
+    expect(counted.map(({ skipped }) => skipped)).toEqual([0, 1, 1])
+  })
 })
 
 describe('an erasure in files', () => {

@@ -70,7 +70,8 @@ describe('a record that is not found', () => {
   test('gets a tombstone at once if its state conflicts', async () => {
     await rig.hold('patients', [person('stored')], ago(60))
     await ask(['stored', 'unseen'], 'patients', 'contested')
-    expect(await round()).toMatchObject({ records: 2, gone: 2, failure: null })
+    await ask(['f'], 'forms', 'contested')
+    expect(await round()).toMatchObject({ records: 3, gone: 3, failure: null })
     expect(await state()).toEqual([
       { id: 'stored', first_name: null, gone: true },
       { id: 'unseen', first_name: null, gone: true },
@@ -92,22 +93,23 @@ describe('a record that is not found', () => {
 
   test('is fetched four times after a partial event, and then left to a scan', async () => {
     await rig.hold('patients', [person('stored')], ago(60))
-    await ask(['stored', 'unseen'])
+    await ask(['stored', 'unseen', 'unseen too'])
     for (let times = 1; times <= 3; times++) {
       await rig.rows('update intake_ops.refetches set due_at = now()')
-      expect(await round()).toMatchObject({ gone: 2, failure: null })
+      expect(await round()).toMatchObject({ gone: 3, failure: null })
       expect(await left()).toMatchObject([
         { id: 'stored', attempts: times },
         { id: 'unseen', attempts: times },
+        { id: 'unseen too', attempts: times },
       ])
     }
     await rig.rows('update intake_ops.refetches set due_at = now()')
     await round()
     expect(await left()).toEqual([])
     expect(await state()).toEqual([{ id: 'stored', first_name: 'A', gone: false }])
-    // Of the two, one leaves a row; the other is counted.
+    // One leaves a row; the others are counted.
     expect(await rig.rows('select stream, path, reason, count::int from intake_ops.problems')).toEqual([
-      { stream: 'patients', path: 'id', reason: 'of an event; the service has no such record', count: 1 },
+      { stream: 'patients', path: 'id', reason: 'of an event; the service has no such record', count: 2 },
     ])
   })
 })
@@ -190,10 +192,12 @@ describe('a failing service', () => {
   test('for all refetches is the error of the round', async () => {
     answer('/', 503)
     await ask(['a', 'b'])
+    await ask(['f'], 'forms')
     const { failure, stopped } = await round()
     expect(failure).toContain('503')
     expect(stopped.size).toBe(0)
     expect(await left()).toMatchObject([
+      { attempts: 0, failures: 1 },
       { attempts: 0, failures: 1 },
       { attempts: 0, failures: 1 },
     ])

@@ -36,11 +36,13 @@ function serve(text: string, status = 200): void {
 /** One run; with `listedNow` the scan of the list has just loaded the entry. */
 async function read({ dry = false, runId = '1', over = {} as Partial<Source>, counted = 3 } = {}) {
   const source = await rig.source('exports', { clock, runId, ...over })
-  source.tally.unchanged = counted
+  // Other files of the run were counted before.
+  Object.assign(source.tally, { changed: 20, unchanged: counted, deadLetters: 30, problems: 40 })
   const stored = (await storedExports(rig.session.db, rig.teamId, ['e'])).get('e')
   await readFile(source, rig.session, 'e', stored, dry)
   const { changed, unchanged, deadLetters, problems } = source.tally
-  return { changed, unchanged, deadLetters, problems, source }
+  const own = { changed: changed - 20, deadLetters: deadLetters - 30, problems: problems - 40 }
+  return { ...own, unchanged, source }
 }
 const moods = async () =>
   (await rig.rows<{ value: string }>('select value from intake.export_cells order by row_number')).map(
@@ -66,6 +68,13 @@ test('a file is loaded once; the same again writes nothing, another replaces it'
   // Its entry was not among those that this run counted.
   expect(await read({ runId: '3', counted: 0 })).toMatchObject({ changed: 1, unchanged: 0 })
   expect(await moods()).toEqual(['bad'])
+})
+
+test('problems of a file are counted with those of the files before it', async () => {
+  serve(fileOf('good').replace(',,,false', ',never,soon,perhaps'))
+  expect(await read()).toMatchObject({ changed: 1, problems: 3 })
+  serve(fileOf('good').replace(',,,false', ',never,,false'))
+  expect(await read({ runId: '2' })).toMatchObject({ changed: 1, problems: 1 })
 })
 
 test('an export whose entry this run has loaded is counted with its entry', async () => {

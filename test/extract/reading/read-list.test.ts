@@ -153,7 +153,13 @@ test('a refetch of a record that cannot be fetched is stored before the cursor m
     json(response, {}, 500)
     return true
   }
-  await read({}, '2')
+  const before = await cursor()
+  await rig.rows(`
+    create function refuse() returns trigger language plpgsql as $$ begin raise 'no' using errcode = '22012'; end $$;
+    create trigger refuse before update of cursor on intake_ops.checkpoints execute function refuse()`)
+  await expect(read({}, '2')).rejects.toThrow('no')
+  await rig.rows('drop function refuse cascade')
+  expect(await cursor()).toEqual(before)
   expect(await rig.rows('select id, reason, origin from intake_ops.refetches')).toEqual([
     { id: 'b', reason: 'partial', origin: 'run:2' },
   ])

@@ -334,6 +334,25 @@ test('summaries of the window are fetched once; one that cannot be fetched is re
   expect(fetched().sort()).toEqual(['', 'failing'])
 })
 
+test('a record that cannot be fetched is requested before the checkpoint moves past it', async () => {
+  const known = response('known', 3)
+  rig.service.records.responses = [known, response('failing', 1)]
+  await settled({ newest: known.submitted_at, swept_at: SWEPT })
+  filtered((listed) => listed.map((each) => ({ ...each, answers: undefined, is_submitted: undefined })))
+  const listed = rig.service.interfere
+  rig.service.interfere = (request, reply) => {
+    if (!request.url.endsWith('/failing')) return listed(request, reply)
+    json(reply, { detail: 'no' }, 500)
+    return true
+  }
+  await rig.rows(`
+    create function refuse() returns trigger language plpgsql as $$ begin raise 'no' using errcode = '22012'; end $$;
+    create trigger refuse before update of cursor on intake_ops.checkpoints execute function refuse()`)
+  await expect(read()).rejects.toThrow('no')
+  expect(await rig.rows('select id from intake_ops.refetches')).toEqual([{ id: 'failing' }])
+  expect(await checkpoint()).toEqual({ newest: known.submitted_at, swept_at: SWEPT })
+})
+
 test('a reading of everything that is never stable leaves the checkpoint as it was', async () => {
   rig.service.records.responses = [response('a', 3, { submitted_at: NEWEST }), response('new', 1)]
   const swept_at = ago(8 * DAY)

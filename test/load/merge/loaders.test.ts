@@ -179,6 +179,20 @@ test('a permanent failure is not retried', async () => {
   expect(retries).toEqual([])
 })
 
+test('a service that cannot be reached is not asked again by another session: the client has tried for long enough', async () => {
+  let tries = 0
+  const pauses: number[] = []
+  const clock: Clock = { ...systemClock, sleep: async (milliseconds) => void pauses.push(milliseconds) }
+  await using loaders = openLoaders({ url: database.url, clock, onRetry: () => expect.fail('a retry') })
+  const error = new IntakeError('nobody answers', { code: 'unreachable', verdict: 'retry' })
+  const working = loaders.run(async () => {
+    tries += 1
+    throw error
+  })
+  await expect(working).rejects.toBe(error)
+  expect([tries, pauses]).toEqual([1, []])
+})
+
 test('rows for an empty table are merged if some turn out to exist', async () => {
   await using loaders = openLoaders({ url: database.url, clock: systemClock })
   await load(loaders, ['Bo'], 'straight', 5)
