@@ -3,7 +3,6 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openRefetcher } from '../../../src/extract/conflicts/refetcher.ts'
 import { requestRefetches } from '../../../src/load/refetches.ts'
-import { json } from '../../api/support/service.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
 import { silent } from '../../ingest/drain/scene.ts'
 import { openRig, type Rig } from '../support/reading.ts'
@@ -24,15 +23,15 @@ const ask = (teamId: number, ids: readonly string[]) =>
     rig.session.db,
     ids.map((id) => ({ teamId, stream: 'patients', id, reason: 'partial', origin: 'event:e', since: null })),
   )
-const failed = async (teamId: number) =>
+const deadLetters = async (teamId: number) =>
   (
     await rig.rows<{ id: string }>(
-      'select id from intake_ops.refetches where team_id = $1 and failures > 0 order by id',
+      'select record_id as id from intake_ops.dead_letters where team_id = $1 order by record_id',
       [teamId],
     )
   ).map(({ id }) => id)
 
-test('records of a team are fetched, but for the one that fails, however many of another team have failed in a row', async () => {
+test('a record that cannot be read is a dead letter and stops nothing, however many of another team could not be read in a row', async () => {
   const clock = {
     ...systemClock,
     sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 5), signal),
@@ -40,29 +39,23 @@ test('records of a team are fetched, but for the one that fails, however many of
   const source = (name: string, teamId: number, baseUrl: string) => ({
     ...{ name, teamId, baseUrl, apiKey: 'k', apiSecret: 's', apiVersion: 'v2.1', concurrency: 4 },
   })
+  for (const service of [rig.service, other])
+    service.interfere = (_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{')
+      return true
+    }
   await using refetcher = openRefetcher({
     ...{ url: rig.url, clock, random: Math.random, logger: silent, pollMs: 20 },
     teams: [source('default', rig.teamId, rig.service.url), source('other', rig.otherId, other.url)],
     watch: { refetched: () => {} },
   })
-  const refuse = (ending: string) => (request: { url: string }, response: Parameters<typeof json>[0]) => {
-    if (!request.url.includes(ending)) return false
-    json(response, { detail: 'Sorry.' }, 500)
-    return true
-  }
-  rig.service.interfere = refuse('/p')
-  other.interfere = refuse('/bad')
-  other.records.patients = ['a', 'b', 'c'].map((id) => ({ id, first_name: 'A' }))
   const ten = Array.from({ length: 10 }, (_, at) => `p${at}`)
   await ask(rig.teamId, ten)
   refetcher.wake()
-  await expect.poll(() => failed(rig.teamId)).toEqual(ten)
-  await ask(rig.otherId, ['a', 'b', 'bad', 'c'])
+  await expect.poll(() => deadLetters(rig.teamId)).toEqual(ten)
+  await ask(rig.otherId, ['bad'])
   refetcher.wake()
-  await expect.poll(() => failed(rig.otherId)).not.toEqual([])
-  expect(await failed(rig.otherId)).toEqual(['bad'])
-  const stored = await rig.rows('select id from intake.patients where team_id = $1 order by id', [
-    rig.otherId,
-  ])
-  expect(stored).toEqual([{ id: 'a' }, { id: 'b' }, { id: 'c' }])
+  const isOver = async () => refetcher.trouble() !== null || (await deadLetters(rig.otherId)).length > 0
+  await expect.poll(isOver).toBe(true)
+  expect([refetcher.trouble(), await deadLetters(rig.otherId)]).toEqual([null, ['bad']])
 })

@@ -4,7 +4,7 @@ import { instantOf, microsOf, parseInstant } from '../../../src/core/time.ts'
 import type { BatchMode } from '../../../src/extract/scan/batcher.ts'
 import { type ScanRequest, scanStream } from '../../../src/extract/scan/scan.ts'
 import type { Source } from '../../../src/extract/source.ts'
-import { json, type Received } from '../../api/support/service.ts'
+import { clientOf, json, type Received } from '../../api/support/service.ts'
 import { ago, notingLoad, openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig
@@ -278,6 +278,19 @@ describe('entries that are summaries', () => {
     rig.service.records.packets = [whole(packet('a', 'A'))]
     expect(await read()).toMatchObject({ ids: [], tally: { changed: 1 } })
     expect((await rig.rows('select origin from intake_raw.records'))[0]!.origin).toBe('run:1 page:1')
+  })
+
+  test('are whole records where no version of the API is requested, which alone has the other fields', async () => {
+    rig.service.records.documents = [{ id: 'd', name: 'D' }]
+    const fetchedOf = async (over: Partial<Source>) => {
+      await scan('documents', { over })
+      return (rig.service.received as Received[])
+        .splice(0)
+        .flatMap(({ url }) => /documents\/(.+)$/.exec(url)?.[1] ?? [])
+    }
+    await using plain = clientOf(rig.service.url, { apiVersion: '' })
+    expect(await fetchedOf({ client: plain.client })).toEqual([])
+    expect(await fetchedOf({})).toEqual(['d'])
   })
 
   test('are fetched each time when they are undated, or when a change in the same second would not show', async () => {

@@ -289,10 +289,14 @@ describe('records of other teams and streams', () => {
   })
 
   test('are changed when a greater state replaces them, and only then', async () => {
-    await committed(one, patients, [person('a', { seen: 1 }), person('b', { seen: 50 })], { kind: 'empty' })
+    const same = person('same', { seen: 9, name: 'x' })
+    const stored = [person('a', { seen: 1 }), person('b', { seen: 50 }), same]
+    await committed(one, patients, stored, { kind: 'empty' })
     await rowsOf(one, `update intake_raw.records set changed_at = '2020-01-01', change_seq = 1`)
     const incoming = ['a', 'b'].map((id) => person(id, { seen: 9, name: 'x' }))
-    await committed(one, patients, incoming, EVENTS)
+    const { changed, conflicts } = await committed(one, patients, [...incoming, same], EVENTS)
+    // One that comes again as it is stored is no change, and in no conflict.
+    expect([changed, conflicts]).toEqual([1, [{ teamId: 1, id: 'b' }]])
     expect(
       await rowsOf(
         one,
@@ -301,6 +305,7 @@ describe('records of other teams and streams', () => {
     ).toEqual([
       { id: 'a', numbered: true, dated: true },
       { id: 'b', numbered: false, dated: false },
+      { id: 'same', numbered: false, dated: false },
     ])
   })
 
