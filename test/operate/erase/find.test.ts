@@ -1,7 +1,9 @@
 /** Whose record is it: whatever form a patient is named in, and wherever nothing else is known of a patient. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { StreamName } from '../../../src/core/envelope.ts'
-import { findRecords, isKnown } from '../../../src/operate/erase/find.ts'
+import { findRecords, isKnown, pastContaining } from '../../../src/operate/erase/find.ts'
+import { findIdentities } from '../../../src/operate/erase/identities.ts'
+import { streamNamed } from '../../../src/streams/catalogue.ts'
 import { openScene, type Scene } from '../../ingest/drain/scene.ts'
 
 let scene: Scene
@@ -84,4 +86,55 @@ test('a superseded response is the patient’s, however it names the patient', a
   expect([...(await findRecords(scene.session.db, { teamId: scene.teamId + 1, id: 'p' })).keys()]).toEqual([
     'patients',
   ])
+})
+
+test('identities that retention has removed are the patient’s own: neither another’s, nor those of the same id in another team', async () => {
+  const { teamId, session } = scene
+  for (const [team, id, hash] of [
+    [teamId, 'p', '\\x02'],
+    [teamId, 'p', '\\x01'],
+    [teamId, 'q', '\\x03'],
+    [teamId + 1, 'p', '\\x04'],
+  ])
+    await scene.rows('insert into intake_ops.former_identities (team_id, id, hash) values ($1, $2, $3)', [
+      team,
+      id,
+      hash,
+    ])
+  const formerOf = async (id: string) => (await findIdentities(session.db, { teamId, id }, new Map())).former
+  expect([await formerOf('p'), await formerOf('q'), await formerOf('r')]).toEqual([['01', '02'], ['03'], []])
+})
+
+test('a superseded state counts once, and as deleted only if its own record is, whatever other streams have under its id', async () => {
+  const { teamId, session } = scene
+  for (const [id, member] of [
+    ['twin', 'r1'],
+    ['gone', 'r1'],
+    ['of another', 'r10'],
+  ])
+    await scene.rows(
+      `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, hash, origin, deleted, superseded_at, payload)
+       values ($1, 'packet_responses', $2, ${STATE}, false, now(), $3)`,
+      [teamId, id, JSON.stringify({ id, responses: [{ id: member }] })],
+    )
+  for (const [team, stream, id, deleted] of [
+    [teamId, 'packet_responses', 'twin', false],
+    [teamId, 'packet_responses', 'gone', true],
+    [teamId, 'forms', 'twin', true],
+    [teamId, 'packets', 'twin', true],
+    [teamId + 1, 'packet_responses', 'twin', true],
+  ])
+    await scene.rows(
+      `insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, deleted)
+       values ($1, $2, $3, ${STATE}, $4)`,
+      [team, stream, id, deleted],
+    )
+  const theirs = new Map<StreamName, readonly string[]>([['responses', ['r1']]])
+  const past = (team: number) =>
+    pastContaining(session.db, streamNamed('packet_responses')!, { teamId: team, id: 'p' }, theirs)
+  expect((await past(teamId)).map(({ id, isDeleted }) => [id, isDeleted])).toEqual([
+    ['gone', true],
+    ['twin', false],
+  ])
+  expect(await past(teamId + 1)).toEqual([])
 })

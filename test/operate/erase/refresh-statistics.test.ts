@@ -46,6 +46,31 @@ test('statistics of the values that are left are made anew by the owner of a tab
   expect(await known()).toEqual(['Another'])
 })
 
+test('statistics of a table in partitions are made anew too, in the table and in each of its partitions', async () => {
+  await run(`
+    create schema if not exists intake_partitions;
+    create table intake.divided (n int, name text) partition by range (n);
+    create table intake_partitions.divided_0 partition of intake.divided default;
+    insert into intake.divided select n, 'Erased' from generate_series(1, 50) n;
+    analyze intake.divided`)
+  const values = async () => {
+    const { rows } = await run(
+      `select tablename::text as table, array_to_string(most_common_vals::text::text[], ',') as values from pg_stats
+       where tablename ~ '^divided' and attname = 'name' order by 1`,
+    )
+    return rows
+  }
+  const both = (values: string) => ['divided', 'divided_0'].map((table) => ({ table, values }))
+  try {
+    expect(await values()).toEqual(both('Erased'))
+    await run(`update intake.divided set name = 'Another'`)
+    await refreshStatistics(session.db)
+    expect(await values()).toEqual(both('Another'))
+  } finally {
+    await run('drop table intake.divided')
+  }
+})
+
 test('a table or partition without rows loses its statistics where Postgres can clear them; else that is said', async () => {
   const schemas = ['intake', 'intake_raw', 'intake_ops', 'intake_partitions', 'public']
   await run('create schema if not exists intake_partitions')

@@ -170,3 +170,20 @@ test('a record that a load would dead-letter is neither extra nor different, but
   expect({ code, found }).toMatchObject({ code: 0, found: { missing: [], extra: [], different: [] } })
   expect(found.note).toMatch(/^1 record\(s\) could not be compared/)
 })
+
+test('one that somebody cancels looks no further, though the service never answers, and says who did it', async () => {
+  let isAsked = false
+  service.interfere = ({ url }) => {
+    isAsked ||= /\/patients(\?|$)/.test(url)
+    return isAsked
+  }
+  const verifying = run('verify', '--streams', 'patients')
+  await expect.poll(() => isAsked).toBe(true)
+  const [{ id } = {}] = await rows('select max(run_id)::int as id from intake_ops.runs')
+  const canceled = await run('runs', 'cancel', String(id), '--json')
+  expect(JSON.parse(canceled.stdout)).toEqual({ run_id: id, status: 'interrupted', canceled: true })
+  await verifying
+  expect(await rows('select status, error from intake_ops.runs where run_id = $1', [id])).toEqual([
+    { status: 'interrupted', error: expect.stringMatching(/^default\/patients: canceled by database user /) },
+  ])
+})
