@@ -695,6 +695,15 @@ test('a limit that is configured is the permitted rate from the beginning', asyn
   expect(heard.client.permittedRate).toBe(5)
 })
 
+test('a request without an answer ends after the time in which the team gives up, not after a minute', async () => {
+  await using service = await startService(() => {})
+  await using heard = clientOf(service.url, { giveUpAfterMs: 200 })
+  using time = startOwnTime()
+  const error = (await errorOf(heard.client.get('/v2/forms'))) as ApiError
+  expect(error).toMatchObject({ code: 'timeout', tries: 1, gaveUp: true })
+  expect(time.milliseconds).toBeLessThan(20_000)
+})
+
 describe('an abort ends every wait with its own reason', () => {
   test('during an answer, during a pause, and while throttled', async () => {
     await using service = await startService((request, response) => {

@@ -114,6 +114,21 @@ test('all waiting calls are rejected when the service asks for hours, and so are
   await expect(limiter.acquire([], call())).rejects.toBe(TOO_LONG)
 })
 
+test('once the hours that the service asked for are over, calls wait for the limit again as before', async () => {
+  const clock = openHurriedClock()
+  const rateLimit = { requests: 2, seconds: 1 }
+  const limiter = openLimiter({ concurrency: 2, clock, logger: pino({ level: 'silent' }), rateLimit })
+  const send = () => limiter.acquire([], { since: clock.now(), again: false })
+  ;(await send()).throttled(7_200_000)
+  clock.skip(7_199_000_000)
+  await expect(send()).rejects.toBe(TOO_LONG)
+  clock.skip(1_000_000)
+  const begun = clock.now()
+  for (let times = 0; times < 5; times++) (await send()).accepted()
+  expect((clock.now() - begun) / 1_000_000).toBeGreaterThan(1.5)
+  expect((clock.now() - begun) / 1_000_000).toBeLessThan(4)
+})
+
 test('requests without an answer end the patience of the team; an answer, or a long pause, begins it anew', async () => {
   const SECOND = 1_000_000
   const clock = openHurriedClock()

@@ -97,6 +97,27 @@ test('an export, whose POST only reads, is requested again after a 500 and a res
     expect(Buffer.concat(await stream.toArray()).toString()).toBe('a,b\r\n')
     expect(service.received).toHaveLength(2)
   }
+  for (const handler of [reset, failed]) {
+    await using service = await startService((request, response, index) =>
+      index === 0 ? handler(request, response, index) : json(response, [{ a: 'b' }]),
+    )
+    await using heard = clientOf(service.url)
+    expect((await library.readExport(heard.client, 'e')).body).toEqual([{ a: 'b' }])
+    expect(service.received).toHaveLength(2)
+  }
+})
+
+test('an export or a test of a webhook that is refused says nothing about others', async () => {
+  await using service = await startService((_, response) => json(response, {}, 422))
+  await using heard = clientOf(service.url)
+  for (const refused of [
+    library.readExport(heard.client, 'e'),
+    library.streamExport(heard.client, 'e', 'download_file'),
+    library.testWebhookConfig(heard.client, 'w'),
+  ])
+    expect(await errorOf(refused)).toMatchObject({ code: 'refused', verdict: 'dead_letter' })
+  const created = library.createWebhookConfig(heard.client, { target_url: 'https://u.example' })
+  expect(await errorOf(created)).toMatchObject({ code: 'refused', verdict: 'stop' })
 })
 
 describe('an empty answer, or one without a record, is a success', () => {

@@ -42,6 +42,9 @@ test('where all are taken, the oldest of the peer that has most ends', () => {
   expect([left(), closed()]).toEqual(['abcdef', 0])
   connect('g', 4)
   expect([left(), closed()]).toEqual(['acdefg', 1])
+  // Also for a peer that has one already, and may have more.
+  connect('h', 1)
+  expect([left(), closed()]).toEqual(['adefgh', 2])
 })
 
 test('a peer with as many as it may have loses its oldest, though others are older; a proxy may have any number', () => {
