@@ -185,6 +185,9 @@ describe('the user of the server', () => {
       const uidOf = async (...places: string[]) => (await findServerUser(places))!.uid
       expect(await uidOf(join(base, 'none'), roots, one, two)).toBe(65_534)
       expect(await uidOf(two, one)).toBe(1)
+      // Nothing is below a file.
+      writeFileSync(join(roots, 'file'), '')
+      expect(await uidOf(join(roots, 'file', 'cluster'), one)).toBe(65_534)
       const other = (await findServerUser([roots]))!
       expect(other.uid).toBeGreaterThan(0)
       expect(other.gid).toBeGreaterThan(0)

@@ -28,6 +28,21 @@ function open(configured?: RateLimit, waiting = 1, ahead = 0) {
   return { limit, time, exchange, part }
 }
 
+test('requests are reported on the clock of the store, however long ago the exchange before was', () => {
+  const ahead = 3_600 * SECOND
+  const { limit, time, exchange } = open(undefined, 1, ahead)
+  let stored = exchange({ model: model(7), revision: 1 })
+  for (let times = 0; times < 3; times++) {
+    time.now += 10 * SECOND
+    limit.sent(time.now)
+    stored = exchange(stored)
+    const { sends, until } = stored.holders.me!
+    expect(sends.map(([, count]) => count)).toEqual([1])
+    expect(Math.abs(sends[0]![0] - time.now - ahead)).toBeLessThan(SECOND / 5)
+    expect(until).toBe(time.now + ahead + 2 * SECOND)
+  }
+})
+
 test('a rejection of what was sent before this process published a raise is explained, not passed over', () => {
   const { limit, time, exchange } = open()
   const stored = exchange({ model: model(7), revision: 1 })
