@@ -367,11 +367,18 @@ describe('with several teams', () => {
       `drop role ${analyst.name}; create role ${analyst.name} login password 'p' in role intake_analyst`,
     )
     expect(await seen(analyst, 'intake_analytics')).toEqual([])
-    expect((await access('list', '--json')).document.access).toMatchObject([
-      { login: analyst.name, team: 'other', exists: false },
+    await query(scene.url, `update intake_ops.access set granted_at = '2026-01-01Z'`)
+    const listed = async () => (await access('list', '--json')).document.access
+    expect(await listed()).toMatchObject([
+      { login: analyst.name, team: 'other', granted_at: '2026-01-01T00:00:00+00:00', exists: false },
     ])
+    const before = Date.now()
     expect((await access('grant', analyst.name, 'other')).stdout).toBe('granted\n')
     expect(await seen(analyst, 'intake_analytics')).toEqual(['2'])
+    const [granted] = await listed()
+    expect(granted).toMatchObject({ login: analyst.name, team: 'other', exists: true })
+    // Postgres and this process are on one machine.
+    expect(Date.parse(granted.granted_at)).toBeGreaterThanOrEqual(before - 1)
   })
 
   it('reports an unknown login or team', async () => {

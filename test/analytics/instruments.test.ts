@@ -266,6 +266,27 @@ describe('instruments', () => {
     ])
     expect(readdirSync(FOLDER).sort()).toEqual(listed.map(({ instrument }) => `${instrument}.json`))
     expect((await run('list')).stdout).toMatch(/gad-7 +7 +1 +built in/)
+    // A form of the other team with the same id, and half an instrument in each of two.
+    await query(
+      warehouse.url,
+      `insert into intake.teams (name) values ('other');
+       insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+         select team.team_id, form_id, position, question_id, question_type, text from intake.form_questions, intake.teams team
+         where team.name = 'other' and form_id = 'form';
+       insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+         select team_id, 'half', team_id, 'q', 'single_choice', case team_id when 1 then ${literal(first!.text)} else ${literal(questionsOf('phq-2')[1]!.text)} end
+         from intake.teams`,
+    )
+    const again: { instrument: string; forms: number }[] = JSON.parse(
+      (await run('list', '--json')).stdout,
+    ).instruments
+    expect(again.map(({ instrument, forms }) => [instrument, forms])).toEqual([
+      ['audit-c', 0],
+      ['gad-7', 2],
+      ['phq-2', 0],
+      ['phq-9', 0],
+    ])
+    await query(warehouse.url, `delete from intake.teams where name = 'other'`)
   })
 
   it('of the guide can be imported, scores, is replaced by a second import, and can be removed', async () => {

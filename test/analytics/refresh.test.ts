@@ -1,4 +1,4 @@
-/** Statistics of the planner after a load: made before the session ends, for tables that have none or have outgrown theirs. */
+/** After a load: statistics of the planner for tables that have none or have outgrown theirs, and views that are missing. */
 import { expect, test } from 'vitest'
 import { refreshAnalytics } from '../../src/analytics/refresh.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
@@ -37,6 +37,22 @@ test('a large table that has no statistics has them when the refresh is over; a 
   await query(url, put(ROWS + 1, ROWS))
   await refresh(url)
   expect(await known(url)).toBe(ROWS)
+})
+
+test('the views of a newer version stay as they are; those that were dropped come back when this one is the newest', async () => {
+  await using database = await createTestDatabase()
+  const { url } = database
+  await query(
+    url,
+    `drop view intake_analytics.daily_volume;
+     insert into intake_ops.migrations (name, timestamp) values ('9999_later', '2026-01-01T00:00:00.000Z')`,
+  )
+  const has = () => query(url, `select to_regclass('intake_analytics.daily_volume') is not null as view`)
+  await refresh(url)
+  expect(await has()).toEqual([{ view: false }])
+  await query(url, `delete from intake_ops.migrations where name = '9999_later'`)
+  await refresh(url)
+  expect(await has()).toEqual([{ view: true }])
 })
 
 test('a table of partitions gets statistics again when it has a fifth more rows, by those of its partitions', async () => {
