@@ -22,7 +22,8 @@ it('each thing to do leads to the page that shows it; a team without any has a f
     `insert into intake_ops.verifications (run_id, team_id, stream, is_equal, source, warehouse, missing, extra, different, repaired,
        missing_ids, extra_ids, different_ids) values (${verify}, 1, 'packets', false, 1, 1, 0, 0, 1, 0, '{}', '{}', '[]');
      insert into intake_ops.drift (team_id, stream, path, type, count) values (1, 'patients', 'nick', 'string', 1);
-     insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason) values (1, 'messages', 'x', 'x', 'x');
+     insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason) values
+       (1, 'messages', 'x', 'x', 'x'), (1, 'forms', 'y', 'x', 'x'), (1, 'packets', 'z', 'x', 'x'), (1, 'forms', 'w', 'x', 'x');
      insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, body)
        values (1, 'e', '', current_date, now() - interval '6 minutes', 'patient', '{}')`,
   )
@@ -42,8 +43,9 @@ it('each thing to do leads to the page that shows it; a team without any has a f
   expect(places.toSorted()).toEqual([
     'N event in the inbox, the oldest for N minutes → /inbox',
     'documents: the last verification failed (run N) → /runs',
+    'forms: N dead letters waiting → /dead-letters',
     'forms: the last backfill needs attention (run N) → /runs',
-    'messages: N dead letter waiting → /dead-letters',
+    'messages, packets: N dead letter waiting → /dead-letters',
     'packets: no backfill has ended for N hours → /streams',
     'packets: tables differ from the service: N missing, N extra, N different (run N) → /verify',
     'patients: the last backfill failed (run N) → /runs',
