@@ -96,6 +96,23 @@ it('events that were settled meanwhile are not taken, settled or postponed again
   expect((await state())[2]).toMatchObject({ status: 'done', later: false })
 })
 
+it('events of each team are taken from its own place on, and shares that are not used go to the other', async () => {
+  const other = scene.teamId + 1
+  const mine = await stored(4)
+  await scene.store(
+    ['q0', 'q1', 'q2'].map((id) => patientEvent(id, 1)),
+    { teamId: other },
+  )
+  const theirs = await takeDue(scene.session, [other], 9)
+  const from = (own: string, its: string) => (teamId: number) => (teamId === other ? its : own)
+  const taken = async (most: number, own: string, its: string) =>
+    ids(await takeDue(scene.session, [scene.teamId, other], most, from(own, its)))
+  expect(await taken(9, mine[1]!.seq, '0')).toEqual(['p2', 'p3', 'q0', 'q1', 'q2'])
+  expect(await taken(9, '0', theirs[0]!.seq)).toEqual(['p0', 'p1', 'p2', 'p3', 'q1', 'q2'])
+  expect(await taken(4, mine[2]!.seq, '0')).toEqual(['p3', 'q0', 'q1', 'q2'])
+  expect(await taken(9, mine[3]!.seq, theirs[2]!.seq)).toEqual([])
+})
+
 it('events of several days are settled, or removed, together', async () => {
   const DAY = 86_400
   for (const day of [0, 1, 2])
