@@ -3083,4 +3083,11 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "relkind = 'r' and not relispartition\n      and exists",
     tests: ['test/operate/erase/refresh-statistics.test.ts'],
   },
+  {
+    bug: 'of pages of a scan that are kept together, only the last is searched for erased patients',
+    file: 'src/extract/scan/scan-progress.ts',
+    from: 'pages.flatMap((page) => page.ids.filter',
+    to: 'pages.slice(-1).flatMap((page) => page.ids.filter',
+    tests: ['test/extract/scan/progress-due.test.ts'],
+  },
 ]

@@ -3,6 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openScanProgress } from '../../../src/extract/scan/scan-progress.ts'
 import { openSeenIds } from '../../../src/extract/scan/seen-ids.ts'
+import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
+import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
 import { ago, openRig, type Rig } from '../support/reading.ts'
 
 let rig: Rig
@@ -49,4 +51,23 @@ test('it is kept at once where there are two hundred thousand ids', async () => 
   expect(progress.isDue()).toBe(false)
   progress.add({ number: 2 } as Facts, ['b'])
   expect(progress.isDue()).toBe(true)
+})
+
+test('of pages that are kept together, each is left out whose records are not all stored as it showed them', async () => {
+  const progress = await open()
+  const erasures = await hashesOf(rig.session.db, rig.teamId)
+  for (const id of ['erased', 'erased too'])
+    await noteErased(rig.session.db, erasures, id, [{ stream: 'patients', id }])
+  const place = { teamId: rig.teamId, stream: 'patients', runId: '1' } as const
+  const deadLetter = { recordId: 'dead', origin: 'run:1 page:5', reason: 'r', body: '{}' }
+  await storeDeadLetters(rig.session.db, place, [deadLetter])
+  const ids = ['a', 'erased', null, 'unsettled', 'dead', 'b', 'erased too', 'c']
+  for (const [at, id] of ids.entries()) progress.add({ number: at + 1 } as Facts, [`${at}`, id])
+  await progress.keep(async () => ({ startedAt: ago(0), newest: null, unsettled: new Set(['unsettled']) }))
+  expect(await rig.rows('select page, ids from intake_ops.scan_pages order by page')).toEqual([
+    { page: 1, ids: ['0', 'a'] },
+    { page: 6, ids: ['5', 'b'] },
+    { page: 8, ids: ['7', 'c'] },
+  ])
+  expect(await rig.rows('select pages from intake_ops.scans')).toEqual([{ pages: 3 }])
 })
