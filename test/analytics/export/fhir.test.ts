@@ -37,6 +37,22 @@ test('an export to FHIR of a reader who sees no team is empty and names none', a
   await expect(exportFhir(session, { ...options, team: 'north' })).rejects.toThrow('no team "north"')
 })
 
+test('an export to FHIR counts all records, however many portions they are read in', async () => {
+  await using database = await createTestDatabase()
+  await using session = await openSession({ url: database.url, purpose: 'test' })
+  await session.client.query(`
+    insert into intake.teams (name) values ('north');
+    insert into intake.patients (team_id, id, _version, _origin) select 1, 'p' || n, now(), 'test' from generate_series(1, 2001) n`)
+  const out = join(folder, 'many')
+  const options = { folder: out, team: undefined, about: {}, signal: new AbortController().signal }
+  expect(await exportFhir(session, options)).toMatchObject({
+    rows: 2001,
+    output: [{ type: 'Patient', count: 2001 }, { count: 0 }, { count: 0 }],
+    files: [{ file: 'Patient.ndjson', rows: 2001 }, { rows: 0 }, { rows: 0 }],
+  })
+  expect(readFileSync(join(out, 'Patient.ndjson'), 'utf8').trimEnd().split('\n')).toHaveLength(2001)
+})
+
 test('an export to FHIR has the records of one team in the order of their ids', async () => {
   await using database = await createTestDatabase()
   await using session = await openSession({ url: database.url, purpose: 'test' })
