@@ -3090,4 +3090,25 @@ export const MUTATIONS: readonly Mutation[] = [
     to: 'pages.slice(-1).flatMap((page) => page.ids.filter',
     tests: ['test/extract/scan/progress-due.test.ts'],
   },
+  {
+    bug: 'an export to FHIR counts the records of the last portion only',
+    file: 'src/analytics/export/fhir.ts',
+    from: 'rows += portion.length',
+    to: 'rows = portion.length',
+    tests: ['test/analytics/export/fhir.test.ts'],
+  },
+  {
+    bug: 'researchers see that a message was answered after more than thirty days',
+    file: 'sql/views/40_safe_messages.sql',
+    from: "least(date_trunc('hour', m.time_to_answer), interval '720 hours')",
+    to: "date_trunc('hour', m.time_to_answer)",
+    tests: ['test/analytics/rows.test.ts'],
+  },
+  {
+    bug: 'researchers see cells of exports to a question that few answered',
+    file: 'sql/views/61_safe_export_answers.sql',
+    from: '\n      and (select items from answers) ? e.question_item::text',
+    to: '',
+    tests: ['test/analytics/rows.test.ts'],
+  },
 ]
