@@ -42,14 +42,20 @@ test('a stream that fails says why, and the others are rebuilt; one that differs
     create function fail() returns trigger language plpgsql as $$ begin raise exception using errcode = '53100'; end $$;
     create trigger fail before insert on intake.forms for each row execute function fail();
     update intake.forms set name = 'spoiled' where id = 'f1';
-    update intake.patients set last_name = 'spoiled', _loaded_at = '2020-01-01'`)
+    update intake.patients set last_name = 'spoiled', _loaded_at = '2020-01-01';
+    insert into intake.patients (team_id, id, _version, _origin) values (1, 'nobody', now(), 'hand');
+    insert into intake_raw.records (team_id, stream, id, version, observed_at, deleted, hash, origin)
+      values (1, 'documents', 'nobody', now(), now(), true, '', 'hand')`)
   const failed = await run('replay', '--streams', 'forms,patients', '--json')
   expect(failed.code, failed.output).toBe(1)
   const { run_id, status, streams } = JSON.parse(failed.stdout)
   expect(status).toBe('failed')
   const reason = expect.stringMatching(/the disk of the warehouse is full.* — free space, then run again$/)
   expect(streams.forms).toMatchObject({ records: 0, rewritten: 0, refused: 0, note: reason })
-  expect(streams.patients).toMatchObject({ records: 3, rewritten: 3, removed: 0, note: null })
+  expect(streams.patients).toMatchObject({ records: 3, rewritten: 3, removed: 1, note: null })
+  // A record of another stream with its id keeps no row.
+  expect(await rows(`select from intake.patients where id = 'nobody'`)).toEqual([])
+  await rows(`delete from intake_raw.records where origin = 'hand'`)
   expect(await rows(`select status, error from intake_ops.runs where run_id = ${run_id}`)).toEqual([
     { status: 'failed', error: expect.stringMatching(/^default\/forms: the disk/) },
   ])

@@ -81,6 +81,13 @@ async function rowsOf(table: string): Promise<readonly string[]> {
 it('an expired log entry is compared with its record; a row without one is extra', async () => {
   const before = await rowsOf('webhook_deliveries')
   service.records.webhookDeliveries.splice(0, 25)
+  // Neither a record of another stream nor one of another team with its id is its record.
+  await query(
+    warehouse.url,
+    `insert into intake_raw.records (team_id, stream, id, version, observed_at, deleted, hash, payload, origin)
+     select team, stream, 'd03', now(), now(), false, '\\x99', '{}', 'of a twin'
+     from (values (1, 'forms'), (2, 'webhook_deliveries')) as twin (team, stream)`,
+  )
   const { ended, found } = await verify('webhook_deliveries')
   expect(ended.code, ended.output).toBe(0)
   expect(found).toMatchObject({ source: MANY - 25, warehouse: MANY, missing: [], extra: [], different: [] })
@@ -109,6 +116,7 @@ it('an expired log entry is compared with its record; a row without one is extra
   expect(repaired.ended.code, repaired.ended.output).toBe(0)
   expect(repaired.found).toMatchObject({ ...differences, repaired: 5 })
   expect(await rowsOf('webhook_deliveries')).toEqual(before)
+  await query(warehouse.url, `delete from intake_raw.records where origin = 'of a twin'`)
 })
 
 it('of entries newer than the last read, only those that are not stored are not due', async () => {
