@@ -3111,4 +3111,18 @@ export const MUTATIONS: readonly Mutation[] = [
     to: '',
     tests: ['test/analytics/rows.test.ts'],
   },
+  {
+    bug: 'a replay keeps a row without a record if another stream has a record with its id',
+    file: 'src/reconcile/rewrite.ts',
+    from: 'raw.team_id = ${teamId} and raw.stream = ${stream.name} and raw.id',
+    to: 'raw.team_id = ${teamId} and ${stream.name}::text is not null and raw.id',
+    tests: ['test/reconcile/replay-failures.test.ts'],
+  },
+  {
+    bug: 'the payload of another stream is expected for an entry that a log no longer lists',
+    file: 'src/reconcile/verify/expect-raw.ts',
+    from: 'where team_id = ${teamId} and stream = ${stream.name} and id in (',
+    to: 'where team_id = ${teamId} and ${stream.name}::text is not null and id in (',
+    tests: ['test/reconcile/verify/strays.test.ts'],
+  },
 ]
