@@ -143,3 +143,23 @@ test('each team has a start of its own', async () => {
   pass(2_000)
   expect(await search([])).toEqual([50, 900, 0])
 })
+
+test('a search leaves out what was taken two seconds ago, not sooner, also in a process that has run for days', async () => {
+  let now = 500_000 * 1_000_000
+  const start = openSearchStart({ now: () => now, sleep: () => Promise.resolve() })
+  /** Searches so many seconds later, in no time unless it is the first; returns where it began. */
+  const search = (seconds: number, seq?: string) => {
+    now += seconds * 1_000_000
+    let began = ''
+    return start
+      .search(async (startOf) => {
+        began = startOf(1)
+        if (seq !== undefined) now += 1_000_000
+        return seq === undefined ? [] : [{ teamId: 1, seq }]
+      })
+      .then(() => began)
+  }
+  expect(await search(0, '5')).toBe('0')
+  expect([await search(2), await search(0.1), await search(1.8)]).toEqual(['0', '0', '0'])
+  expect(await search(0.1)).toBe('5')
+})

@@ -12,9 +12,9 @@ function open(limits: { readonly connections: number; readonly connectionsOfPeer
   })
   const names = new Map<Socket, string>()
   /** A connection from the last part of an address; closed ones have no name. */
-  const connect = (name: string, peer: number): Socket => {
+  const connect = (name: string, peer: number | string): Socket => {
     const socket = Object.assign(new EventEmitter(), {
-      ...{ remoteAddress: `10.0.0.${peer}`, destroyed: false },
+      ...{ remoteAddress: typeof peer === 'string' ? peer : `10.0.0.${peer}`, destroyed: false },
       destroy() {
         socket.destroyed = true
         names.delete(socket)
@@ -92,4 +92,16 @@ test('those that have ended count no more, also when their event was signed just
   }
   for (const name of ['d', 'e']) connect(name, 2)
   expect([left(), closed()]).toEqual(['de', 0])
+})
+
+test('the addresses of an IPv6 network are one peer, and those that have ended count no more', () => {
+  const { connect, open: left, closed } = open({ connections: 9, connectionsOfPeer: 2 })
+  const first = connect('a', '2001:db8::1')
+  connect('b', '2001:db8::2')
+  connect('c', '2001:db8:0:1::1')
+  first.destroy()
+  connect('d', '2001:db8::3')
+  expect([left(), closed()]).toEqual(['bcd', 0])
+  connect('e', '2001:db8::4')
+  expect([left(), closed()]).toEqual(['cde', 1])
 })
