@@ -3125,4 +3125,11 @@ export const MUTATIONS: readonly Mutation[] = [
     to: 'where team_id = ${teamId} and ${stream.name}::text is not null and id in (',
     tests: ['test/reconcile/verify/strays.test.ts'],
   },
+  {
+    bug: 'an export of the emulator shows the first of several open responses',
+    file: 'src/emulator/http/resources/export-rows.ts',
+    from: 'if (time < (submitted.get(head.patient) ?? -1)) continue',
+    to: 'if (time <= (submitted.get(head.patient) ?? -2)) continue',
+    tests: ['test/emulator/http/resources/exports-rows.test.ts'],
+  },
 ]

@@ -34,7 +34,7 @@ describe('the rows of an export', () => {
     return id
   }
 
-  it('show a client’s latest submission, else the open response; include archived ones, but no deleted clients', async () => {
+  it('show a client’s latest submission, else the last open response; include archived ones, but no deleted clients', async () => {
     const { control } = emulator
     const form = control.addForm({ name, questions })
     const [ann, bob, cleo, dan, eve] = ['Ann', 'Bob', 'Cleo', 'Dan', 'Eve'].map(person)
@@ -42,6 +42,7 @@ describe('the rows of an export', () => {
     reply(form, bob!, 'submitted')
     reply(form, ann!, 'second')
     reply(form, bob!, 'open later', 'leave')
+    reply(form, cleo!, 'open before', 'leave')
     reply(form, cleo!, 'open', 'leave')
     control.staff().archive(reply(form, dan!, 'archived'))
     reply(form, eve!, 'gone with her')
