@@ -3132,4 +3132,18 @@ export const MUTATIONS: readonly Mutation[] = [
     to: 'if (time <= (submitted.get(head.patient) ?? -2)) continue',
     tests: ['test/emulator/http/resources/exports-rows.test.ts'],
   },
+  {
+    bug: 'a peer beyond its share displaces the bodies of others',
+    file: 'src/ingest/http/in-flight.ts',
+    from: 'if (!displaceOne(request, whose)) return false',
+    to: "if (!displaceOne(request, 'all')) return false",
+    tests: ['test/ingest/http/in-flight.test.ts'],
+  },
+  {
+    bug: 'the embedded Postgres is killed before it could end',
+    file: 'src/embedded/postmaster.ts',
+    from: 'const deadline = Date.now() + milliseconds\n',
+    to: 'const deadline = Date.now() + milliseconds / 1_000\n',
+    tests: ['test/embedded/postmaster.test.ts'],
+  },
 ]

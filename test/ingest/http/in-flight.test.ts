@@ -129,6 +129,21 @@ test('a body that has been arriving for a second makes room for its peer, or for
   expect(inFlight.bytes).toBe(50_000)
 })
 
+test('a peer beyond its share makes room among its own bodies, not among older ones of others', () => {
+  const { inFlight, pass } = open({ eventsInFlight: 100, bytesInFlight: 600_000 }, 1)
+  const displaced: string[] = []
+  const grow = (peer: string, name: string) => {
+    const own = inFlight.enter(1, peer)
+    own.onDisplaced(() => displaced.push(name))
+    return own.grow(50_000)
+  }
+  expect(grow('b', 'of another')).toBe(true)
+  expect(['first', 'second', 'third', 'fourth', 'fifth'].every((name) => grow('a', name))).toBe(true)
+  pass(1)
+  expect(grow('a', 'sixth')).toBe(true)
+  expect(displaced).toEqual(['first'])
+})
+
 test('where no other is left, a body makes no room for itself', () => {
   const { inFlight, pass } = open({ bytesInFlight: 600_000 }, 1)
   const only = inFlight.enter(1, 'a')
