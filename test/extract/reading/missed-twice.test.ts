@@ -1,5 +1,6 @@
 /** Exports that lists miss: deleted at the second list in a row, never at the first, and never more than the guard allows. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { instantOf, microsOf } from '../../../src/core/time.ts'
 import { deleteMissedTwice, missedBefore } from '../../../src/extract/reading/read-exports.ts'
 import { EVERYTHING } from '../../../src/extract/reading/window.ts'
 import type { ScanReport } from '../../../src/extract/scan/scan.ts'
@@ -24,6 +25,7 @@ async function run(
   options: Partial<SliceOptions> = {},
   runId = String(++runs),
   meanwhile = async () => {},
+  startedAt = ago(0),
 ) {
   const source = await rig.source('exports', { runId })
   await meanwhile()
@@ -33,7 +35,7 @@ async function run(
     ...{
       stable: true,
       reason: null,
-      startedAt: ago(0),
+      startedAt,
       seenIds,
       distinct: listed.length,
       count: listed.length,
@@ -68,6 +70,17 @@ test('one that two lists in a row miss is deleted; one that only the first misse
   expect(await noted()).toEqual([{ team: rig.teamId, stream: 'exports', id: 'c', run: 2 }])
   const [tombstone] = await rig.rows(`select origin from intake_raw.records where id = 'b' and deleted`)
   expect(tombstone).toEqual({ origin: 'run:2 proof' })
+})
+
+test('one that seems to be read less than a second after a list began was there before it: the clock bounds of two runs differ by as much', async () => {
+  const began = ago(0)
+  const after = (micros: number) => instantOf(microsOf(began) + micros)
+  await rig.hold('exports', [entry('a'), entry('b')], after(999_999))
+  await rig.hold('exports', [entry('later')], after(1_000_000))
+  // Written by a warehouse whose clock was ahead: only the times of the service show the order.
+  await rig.rows(`update intake.exports set _loaded_at = now() + interval '1 hour'`)
+  await run(['b'], {}, '1', async () => {}, began)
+  expect(await noted()).toEqual([{ team: rig.teamId, stream: 'exports', id: 'a', run: 1 }])
 })
 
 test('a worker that has lost its slice notes nothing as missed', async () => {
