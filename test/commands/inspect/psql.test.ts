@@ -193,6 +193,15 @@ describe('without psql', () => {
     expect(said.stderr).toContain('error: column "nothing" does not exist\n')
   })
 
+  it('at a terminal the first failure of --command ends it all the same', async () => {
+    const keyboard = Object.assign(new PassThrough(), { isTTY: true })
+    const words = ['-c', 'select 1 as one', '-c', 'select nothing', '-c', 'create table intake.never ()']
+    const { said, ended } = command(keyboard, undefined, ...words)
+    await expect(ended).rejects.toThrow('column "nothing" does not exist')
+    expect(said).toEqual({ stdout: 'one\n1\n(1 row)\n\n', stderr: '' })
+    expect(await query(warehouse.url, `select from pg_tables where tablename = 'never'`)).toEqual([])
+  })
+
   it('what was typed halfway is not run when a signal ends the command', async () => {
     const keyboard = Object.assign(new PassThrough(), { isTTY: true })
     const stop = new AbortController()
@@ -211,6 +220,10 @@ describe('without psql', () => {
     expect((await own(['--json', '--', '-c', 'select 1'])).code).toBe(2)
     const keyboard = Object.assign(new PassThrough(), { isTTY: true })
     await expect(command(keyboard, undefined, '--json').ended).rejects.toThrow('--json needs SQL')
+    // SQL of --command is enough, also at a terminal.
+    const named = command(keyboard, undefined, '--json', '-c', 'select 7 as seven')
+    await named.ended
+    expect(JSON.parse(named.said.stdout).results).toMatchObject([{ columns: ['seven'], rows: [[7]] }])
     const piped = command(
       Object.assign(new PassThrough(), { isTTY: false }).end('select 1'),
       undefined,
