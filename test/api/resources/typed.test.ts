@@ -359,11 +359,17 @@ test.each(FIELDS)('the fields of %s are of their types, null, or left out', (_, 
   }
 })
 
+test.each(FIELDS)('fields of %s that nobody described stay, whatever is next to them', (_, shape, place) => {
+  const given = { ...place({ id: 7, name: 'x', unheard_of: { deep: [1] }, 'x-y': null }) }
+  expect(typed(shape, given)).toEqual({ record: given, problems: [] })
+})
+
 test.each([
   ['rows by title', [{ 'Client ID': '1', Pain: 3 }], true],
   ['titles and rows by title', { headers: ['Client ID'], rows: [{ 'Client ID': '1' }] }, true],
   ['titles and rows by place', { headers: ['Client ID'], rows: [['1', 3]], more: 1 }, true],
   ['rows under `data`', { data: [{ 'Client ID': '1' }] }, true],
+  ['rows under `data`, with their number', { data: [{ 'Client ID': '1' }], count: 1 }, true],
   ['rows that are none', { data: ['1'] }, false],
   ['titles that are no text', { headers: [1], rows: [] }, false],
   ['titles without rows', { headers: ['Client ID'] }, false],
