@@ -98,6 +98,49 @@ describe('a message', () => {
     expect(answers.length + e_signatures.length).toBeGreaterThan(0)
   })
 
+  it.each([
+    [['form', 'document']],
+    [['form', 'packet']],
+    [['document', 'packet']],
+    [['form', 'document', 'packet']],
+  ])(
+    'about a %j requests a response to each, and those of a packet are one packet response',
+    async (about) => {
+      const [document] = await caller.rows('/v2/documents')
+      const [packet] = await caller.rows('/v2/packets')
+      const ids: Loose = { form: forms[1].id, document: document.id, packet: packet.id }
+      const asked = Object.fromEntries(['form', 'document', 'packet'].map((name) => [name, null]))
+      const { id } = await made({
+        ...asked,
+        ...Object.fromEntries(about.map((name) => [name, ids[name]])),
+        scheduled_at: null,
+      })
+      await processed(id)
+      const { responses, packetResponses } = emulator.control.world()
+      const requested = responses.slice(0, 1000).filter(({ message }) => message === id)
+      const alone = { ...asked, packet_response: null }
+      const whole = packetResponses
+        .slice(0, 1000)
+        .filter(({ id: each }) => requested.some(({ packet_response }) => packet_response === each))
+      const members = packet.forms.map((form: Loose) => ({
+        ...{ ...asked, form: form.id, packet: packet.id, packet_response: whole[0]?.id },
+      }))
+      expect(
+        requested.map(({ form, document, packet, packet_response }) => ({
+          ...{ form, document, packet, packet_response },
+        })),
+      ).toEqual([
+        ...(about.includes('form') ? [{ ...alone, form: ids.form }] : []),
+        ...(about.includes('document') ? [{ ...alone, document: ids.document }] : []),
+        ...(about.includes('packet') ? members : []),
+      ])
+      const inPacket = requested.filter((each) => each.packet !== null).map((each) => each.id)
+      expect(whole.map(({ packet, responses }) => [packet, responses])).toEqual(
+        about.includes('packet') ? [[packet.id, inPacket]] : [],
+      )
+    },
+  )
+
   it('is not changed to a way of delivery for which there is no address', async () => {
     const { id: silent } = await person({ phone_number: null })
     const message = await made({ patient: silent })
