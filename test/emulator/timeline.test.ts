@@ -108,6 +108,25 @@ it('a wait ends early with its signal, and leaves neither a timer nor a listener
   expect([ended.at(-1), listeners(), vi.getTimerCount()]).toEqual(['long', 0, 0])
 })
 
+it('knows only its own tasks: others run by the clock of their own service, and stay when it is closed', async () => {
+  const otherClock = new ServiceClock(wallClock, 1)
+  const other = new Timeline(otherClock, wallClock)
+  other.after(2_000, run('theirs in two seconds'))
+  other.after(3_600_000, run('theirs in an hour'))
+  timeline.after(60_000, run('ours in a minute'))
+  timeline.after(3_600_000, run('ours in an hour'))
+  await vi.advanceTimersByTimeAsync(1_010)
+  expect(ran).toEqual(['ours in a minute'])
+  otherClock.advance(3_600_000_000)
+  await vi.advanceTimersByTimeAsync(5)
+  expect(ran.slice(1)).toEqual(['theirs in two seconds', 'theirs in an hour'])
+  other.after(1_000, run('theirs after ours are closed'))
+  timeline.close()
+  await vi.advanceTimersByTimeAsync(1_010)
+  expect(ran.slice(3)).toEqual(['theirs after ours are closed'])
+  other.close()
+})
+
 it('needs a moment for each task', () => {
   for (const at of [Number.NaN, Number.POSITIVE_INFINITY])
     expect(() => timeline.at(at, run('never'))).toThrow(RangeError)
