@@ -73,11 +73,13 @@ async function spoil(...ids: readonly string[]): Promise<void> {
   await rows(`update intake.patients set last_name = 'wrong' where team_id = 1 and id = any($1)`, [ids])
 }
 
-const event = (team: number, age: string) =>
+/** In the partition of its day, or of one that is `days` ago. */
+const event = (team: number, age: string, days = 0) =>
   rows(
     `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status)
-     select $1, $2, '\\x00', (at at time zone 'UTC')::date, at, '', 'done' from (select now() - $2::interval) as own (at)`,
-    [team, age],
+     select $1, $2, '\\x00', least((at at time zone 'UTC')::date, (now() at time zone 'UTC')::date - $3::int), at, '', 'done'
+     from (select now() - $2::interval) as own (at)`,
+    [team, age, days],
   )
 
 test('it is looked at once more, and three times where the team received events in the last ten minutes', async () => {
@@ -91,6 +93,11 @@ test('it is looked at once more, and three times where the team received events 
   await event(1, '11 minutes')
   await verify()
   expect(looks.pauses).toEqual([500])
+  // As in the first minutes of a day: today's partition has none of them.
+  await event(1, '8 minutes', 1)
+  await verify()
+  expect(looks.pauses).toEqual([1_000, 2_500, 6_000])
+  await rows(`delete from intake_raw.inbox where event_id = '8 minutes'`)
   await event(1, '9 minutes')
   expect(await verify()).toMatchObject({ code: 4, found: { different, newer: 0 } })
   expect([looks.pauses, requests().ids]).toEqual([[1_000, 2_500, 6_000], 3])
