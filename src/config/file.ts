@@ -56,7 +56,7 @@ export function teamsOfDocument(
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text.replace(/^\ufeff/, ''))
+    return JSON.parse(text)
   } catch {
     throw wrong('not JSON')
   }

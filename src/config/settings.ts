@@ -128,7 +128,7 @@ function valuesOfJson(path: string, text: string, env: NodeJS.ProcessEnv): EnvFi
 /** Invalid JSON is reported when the teams are read. */
 function parsedOrNull(text: string): unknown {
   try {
-    return JSON.parse(text.replace(/^\ufeff/, ''))
+    return JSON.parse(text)
   } catch {
     return null
   }
@@ -187,10 +187,13 @@ export function printableKey(key: PropertyKey): string {
   return typeof key === 'number' || /^[A-Za-z][\w-]{0,30}$/.test(String(key)) ? String(key) : 'an unknown key'
 }
 
-/** Reads a file that a setting names. */
+/** The text of a file without the byte order mark that Windows saves before UTF-8. */
+export const withoutMark = (text: string): string => text.replace(/^\ufeff/, '')
+
+/** Reads a file that a setting names, without a byte order mark and its last line end. */
 export function readSetting(variable: string, path: string): string {
   try {
-    return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
+    return withoutMark(readFileSync(path, 'utf8')).replace(/\r?\n$/, '')
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'unknown'
     throw new UsageError(

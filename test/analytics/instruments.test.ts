@@ -304,7 +304,8 @@ describe('instruments', () => {
     await addForm('form', questions)
     await respond('r', 'form', questions, ['Sometimes', 'Yes'])
     expect(await scores('sleep-2')).toMatchObject([{ score: '3', band: 'ask more' }])
-    writeFileSync(file, example!.replace('"ask more"', '"talk"'))
+    // As Windows saves it.
+    writeFileSync(file, `\ufeff${example!.replace('"ask more"', '"talk"')}`)
     expect((await run('import', file)).code).toBe(0)
     expect(await scores('sleep-2')).toMatchObject([{ band: 'talk' }])
     expect((await run('remove', 'sleep-2')).code).toBe(0)

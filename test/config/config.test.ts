@@ -414,12 +414,13 @@ test.each(BAD)('%s may not be %j', (name, value) => {
 })
 
 describe('NAME_FILE', () => {
-  test('its last line end is not part of the value, others are', () => {
+  test('its last line end and a byte order mark are not part of the value, others are', () => {
     const team = (content: string) =>
       readConfig({ ...SERVICE, INTAKE_API_KEY: undefined, INTAKE_API_KEY_FILE: fileOf(content) }).teams[0]
     expect(team('abc')?.apiKey).toBe('abc')
     expect(team('abc\n')?.apiKey).toBe('abc')
     expect(team('abc\r\n')?.apiKey).toBe('abc')
+    expect(team('\ufeffabc\r\n')?.apiKey).toBe('abc')
     expect(() => team('abc\n\n')).toThrow(/INTAKE_API_KEY contains characters that cannot be sent/)
   })
 

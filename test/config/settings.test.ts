@@ -78,7 +78,11 @@ describe('the settings file', () => {
 
   test('has a setting a line, and one without a value is not set', () => {
     const text = '# comment\nA=1\nexport B="two words"\nC=\n\nD=a=b\n'
-    expect(readEnvFile({}, folderOf({ [ENV]: text }))?.values).toEqual({ A: '1', B: 'two words', D: 'a=b' })
+    const values = { A: '1', B: 'two words', D: 'a=b' }
+    expect(readEnvFile({}, folderOf({ [ENV]: text }))?.values).toEqual(values)
+    // As Windows saves it.
+    const foreign = `\ufeff${text.slice(text.indexOf('A')).replaceAll('\n', '\r\n')}`
+    expect(readEnvFile({}, folderOf({ [ENV]: foreign }))?.values).toEqual(values)
   })
 })
 

@@ -11,6 +11,7 @@ import { exportFhir } from '../../analytics/export/fhir.ts'
 import { FORMATS, type Format } from '../../analytics/export/formats.ts'
 import type { Query } from '../../analytics/export/query.ts'
 import { readConfig } from '../../config/config.ts'
+import { withoutMark } from '../../config/settings.ts'
 import { UsageError } from '../../core/errors.ts'
 import { openSession } from '../../warehouse/connect.ts'
 import { type Context, printJson, requireWarehouse } from '../context.ts'
@@ -157,7 +158,7 @@ async function sourceOf(view: string | undefined, { sql: file, as }: Options): P
     )
   })
   const sha256 = createHash('sha256').update(text).digest('hex')
-  return { from: { text: text.replace(SEMICOLON_AT_END, '') }, about: { sql_sha256: sha256 } }
+  return { from: { text: withoutMark(text).replace(SEMICOLON_AT_END, '') }, about: { sql_sha256: sha256 } }
 }
 
 /** A semicolon with nothing but comments after it. */

@@ -4,6 +4,7 @@ import { Command } from 'commander'
 import { importInstrument, listInstruments, removeInstrument } from '../../analytics/instruments.ts'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
+import { withoutMark } from '../../config/settings.ts'
 import { UsageError } from '../../core/errors.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
@@ -30,7 +31,7 @@ export function instrumentsCommand(context: Context): Command {
             'file_unreadable',
           )
         })
-        const { instrument, items } = await importInstrument(db, text)
+        const { instrument, items } = await importInstrument(db, withoutMark(text))
         if (json) printJson(context, { instrument, items: items.length })
         else context.stdout.write(`${instrument} is stored; see instruments list for the forms that ask it\n`)
       }),

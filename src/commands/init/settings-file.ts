@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { type Config, readConfig } from '../../config/config.ts'
 import { teamsFileSchema } from '../../config/file.ts'
-import { SETTINGS } from '../../config/settings.ts'
+import { SETTINGS, withoutMark } from '../../config/settings.ts'
 import { UsageError } from '../../core/errors.ts'
 import {
   configOf,
@@ -27,7 +27,7 @@ import {
 export function readSettingsFile(path: string): Settings {
   if (isJson(path)) return settingsIn(documentAt(path), path)
   if (!existsSync(path)) return {}
-  const values = parseEnv(readFileSync(path, 'utf8'))
+  const values = parseEnv(withoutMark(readFileSync(path, 'utf8')))
   return Object.fromEntries(Object.entries(values).flatMap(([name, value]) => (value ? [[name, value]] : [])))
 }
 
@@ -96,7 +96,7 @@ function writeSchema(folder: string): void {
 }
 
 function linesWith(path: string, changed: readonly Difference[]): string {
-  const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [HEADER]
+  const lines = existsSync(path) ? withoutMark(readFileSync(path, 'utf8')).split('\n') : [HEADER]
   if (lines.at(-1) === '') lines.pop()
   for (const { name, after } of changed) {
     const at = lines.findIndex((line) => new RegExp(`^\\s*(?:export\\s+)?${name}\\s*=`).test(line))

@@ -5,7 +5,7 @@
  * Invariant: a key that needs no change stays as it is, those that no variable has included.
  */
 import { type Config, readConfig } from '../../config/config.ts'
-import { settingOfText, settingsOfDocument } from '../../config/settings.ts'
+import { settingOfText, settingsOfDocument, withoutMark } from '../../config/settings.ts'
 import { UsageError } from '../../core/errors.ts'
 import { isObject } from '../../core/json.ts'
 
@@ -38,7 +38,7 @@ export const isJson = (path: string): boolean => path.endsWith('.json')
 /** Throws `UsageError`, which shows nothing of the text. */
 export function parseDocument(text: string): object {
   try {
-    const document: unknown = JSON.parse(text.replace(/^\ufeff/, ''))
+    const document: unknown = JSON.parse(withoutMark(text))
     if (isObject(document)) return document
   } catch {
     // Reported below.

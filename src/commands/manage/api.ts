@@ -11,6 +11,7 @@ import { Command } from 'commander'
 import type { Answer, Client, Meter, RequestOptions } from '../../api/client.ts'
 import { queryOfLink } from '../../api/paths.ts'
 import { readConfig, type TeamConfig } from '../../config/config.ts'
+import { withoutMark } from '../../config/settings.ts'
 import { UsageError } from '../../core/errors.ts'
 import { type Context, ExitCode, oneTeam, openService } from '../context.ts'
 
@@ -115,7 +116,7 @@ function print({ stdout }: Context, { status, headers, body }: Answer, options: 
     if (stdout.isTTY === true && bytes.length > 0 && bytes.at(-1) !== 0x0a) stdout.write('\n')
     return
   }
-  const text = bytes.toString('utf8').replace(/^\ufeff/, '')
+  const text = withoutMark(bytes.toString('utf8'))
   // JSON is printed as received: parsing it would change large numbers.
   const shownBody = bytes.length === 0 ? 'null' : isJson(text) ? text.trim() : JSON.stringify(text)
   const shownHeaders = JSON.stringify(withoutSecrets(headers), null, 2).replaceAll('\n', '\n  ')

@@ -9,7 +9,7 @@ import { Command } from 'commander'
 import pg from 'pg'
 import { readConfig } from '../../config/config.ts'
 import { teamsFileSchema } from '../../config/file.ts'
-import { printableKey, SETTINGS, settingsOf } from '../../config/settings.ts'
+import { printableKey, SETTINGS, settingsOf, withoutMark } from '../../config/settings.ts'
 import type { Setting } from '../../console/shared.ts'
 import { UsageError } from '../../core/errors.ts'
 import { isObject } from '../../core/json.ts'
@@ -125,7 +125,7 @@ const TEAM_SECRETS: ReadonlySet<string> = new Set(['apiKey', 'apiSecret', 'webho
 function teamSettings({ env }: Context, valid: boolean): readonly Shown[] {
   const path = valid ? settingsOf(env).get('INTAKE_CONFIG') : null
   if (path === null || path === '') return []
-  const { teams } = JSON.parse(readFileSync(path, 'utf8').replace(/^\ufeff/, '')) as { teams: object[] }
+  const { teams } = JSON.parse(withoutMark(readFileSync(path, 'utf8'))) as { teams: object[] }
   return teams.flatMap((team, at) =>
     Object.entries(team).map(([key, value]: [string, unknown]): Shown => {
       const refers = typeof value === 'string' && /^(?:env|file):/.test(value)

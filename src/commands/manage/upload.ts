@@ -10,6 +10,7 @@ import { readFileSync } from 'node:fs'
 import { parse } from 'csv-parse/sync'
 import { stringify } from 'csv-stringify/sync'
 import { z } from 'zod'
+import { withoutMark } from '../../config/settings.ts'
 import { UsageError } from '../../core/errors.ts'
 import { recordId } from '../../core/identifiers.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
@@ -90,7 +91,7 @@ function readMap(path: string): Readonly<Record<string, string>> {
     )
   let text: string
   try {
-    text = readFileSync(path, 'utf8')
+    text = withoutMark(readFileSync(path, 'utf8'))
   } catch (error) {
     throw wrong(`cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`)
   }

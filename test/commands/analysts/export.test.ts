@@ -162,8 +162,8 @@ describe('a query', () => {
     )
   })
 
-  it('is read as UTF-8, and the manifest has the hash of its file', async () => {
-    const file = sqlFile("select 'Zoë' as name; -- ü\n")
+  it('is read as UTF-8, with or without a byte order mark, and the manifest has the hash of its file', async () => {
+    const file = sqlFile("\ufeffselect 'Zoë' as name; -- ü\n")
     const { code, out, manifest } = await exported(['--sql', file])
     expect([code, readFileSync(join(out, 'data.csv'), 'utf8')]).toEqual([0, 'name\r\nZoë\r\n'])
     const sql_sha256 = createHash('sha256').update(readFileSync(file)).digest('hex')

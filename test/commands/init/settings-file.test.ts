@@ -97,6 +97,23 @@ describe('lines', () => {
   })
 })
 
+it('a file that Windows saved with a byte order mark is read as without it, and loses it with the next change', () => {
+  writeFileSync(file, '\ufeffINTAKE_TEAM=north\r\nLOG_LEVEL=info\r\n')
+  expect(readSettingsFile(file)).toEqual({ INTAKE_TEAM: 'north', LOG_LEVEL: 'info' })
+  writeSettingsFile(file, [{ name: 'INTAKE_CRON', before: null, after: 'off' }])
+  expect(readFileSync(file, 'utf8')).toMatch(/^INTAKE_TEAM=north\r?\n/)
+  const json = join(folder, 'settings.json')
+  writeFileSync(
+    json,
+    `\ufeff${JSON.stringify({ settings: { LOG_LEVEL: 'info' }, teams: [{ name: 'north' }] })}`,
+  )
+  expect(readSettingsFile(json)).toEqual({ INTAKE_TEAM: 'north', LOG_LEVEL: 'info' })
+  writeSettingsFile(json, [{ name: 'LOG_LEVEL', before: 'info', after: 'warn' }])
+  expect(JSON.parse(readFileSync(json, 'utf8'))).toMatchObject({
+    ...{ settings: { LOG_LEVEL: 'warn' }, teams: [{ name: 'north' }] },
+  })
+})
+
 describe('a JSON document', () => {
   const document = {
     ...{ note: 'mine', settings: { LOG_LEVEL: 'info', INTAKE_ENCRYPTION_KEY: 'file:/k' } },

@@ -101,7 +101,11 @@ describe('config show', () => {
         concurrency: 2,
       },
     ]
-    const file = write('teams.json', JSON.stringify({ $schema: './intake-sync.schema.json', teams }))
+    const file = write(
+      'teams.json',
+      // As Windows saves it.
+      `\ufeff${JSON.stringify({ $schema: './intake-sync.schema.json', teams })}`,
+    )
     const { stdout } = await runCommand(['config', 'show', '--json'], { INTAKE_CONFIG: file, KEY: 'hunter1' })
     const rows = JSON.parse(stdout).settings.filter(
       ({ source }: { source: string }) => source === 'teams_file',

@@ -321,7 +321,10 @@ describe('columns', () => {
   it('are renamed by --map, and every row is sent byte for byte', async () => {
     first = [done, 200]
     const path = write('foreign.csv', foreign)
-    const map = write('map.json', JSON.stringify({ Vorname: 'first_name', 'Nach\nname': 'last_name' }))
+    const map = write(
+      'map.json',
+      `\ufeff${JSON.stringify({ Vorname: 'first_name', 'Nach\nname': 'last_name' })}`,
+    )
     const { code } = await runCommand(['patients', 'upload', path, '--map', map], env)
     expect(code).toBe(0)
     expect(String(asked('POST')[0]!.body)).toContain(
