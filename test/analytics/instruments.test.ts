@@ -308,6 +308,9 @@ describe('instruments', () => {
     writeFileSync(file, `\ufeff${example!.replace('"ask more"', '"talk"')}`)
     expect((await run('import', file)).code).toBe(0)
     expect(await scores('sleep-2')).toMatchObject([{ band: 'talk' }])
+    // The same file once more.
+    expect((await run('import', file)).code).toBe(0)
+    expect(await scores('sleep-2')).toMatchObject([{ score: '3', band: 'talk' }])
     expect((await run('remove', 'sleep-2')).code).toBe(0)
     expect(await scores('sleep-2')).toEqual([])
     expect(await run('remove', 'sleep-2')).toMatchObject({ code: 2, stdout: '' })

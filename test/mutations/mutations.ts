@@ -3188,4 +3188,11 @@ export const MUTATIONS: readonly Mutation[] = [
     to: 'progress.update(stream, team, {',
     tests: ['test/commands/run/progress-bars.test.ts'],
   },
+  {
+    bug: 'an instrument that is imported again unchanged is refused',
+    file: 'src/analytics/instruments.ts',
+    from: 'await sql`delete from intake_ops.instruments where instrument = ${name}`.execute(db)',
+    to: 'await sql`delete from intake_ops.instruments where instrument = ${name} and hash <> ${hashOf(json)}`.execute(db)',
+    tests: ['test/analytics/instruments.test.ts'],
+  },
 ]
