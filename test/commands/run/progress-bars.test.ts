@@ -1,12 +1,16 @@
-/** The bars that a command draws on a terminal: one for each stream, with the team where there are several. */
+/** The bars that a command draws on a terminal: one for each stream, with the team where there are several; and one for an upload. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { runProgram } from '../../../src/commands/program.ts'
 import { backfill } from '../../../src/extract/backfill.ts'
 import { replay } from '../../../src/reconcile/replay.ts'
 import { verify } from '../../../src/reconcile/verify/verify.ts'
+import { json, startService } from '../../api/support/service.ts'
 import { openWarehouse } from '../../e2e/support/scene.ts'
 import { configOf } from '../../e2e/support/teams.ts'
+import { makeFolder, removeFolder } from '../../support/folders.ts'
 
 vi.mock('../../../src/extract/backfill.ts', async (original) => ({
   ...(await original()),
@@ -48,7 +52,7 @@ function speak(teams: readonly string[]) {
 }
 
 /** The bars as they were drawn last, by name. */
-async function barsOf(words: readonly string[], teams: readonly string[]) {
+async function barsOf(words: readonly string[], teams: readonly string[], baseUrl = 'http://127.0.0.1:1') {
   speak(teams)
   let drawn = ''
   const stderr = {
@@ -59,7 +63,7 @@ async function barsOf(words: readonly string[], teams: readonly string[]) {
     },
   }
   const config = ['north', 'south'].map((name) => ({
-    ...{ name, baseUrl: 'http://127.0.0.1:1', apiKey: `key ${name}`, apiSecret: 'secret' },
+    ...{ name, baseUrl, apiKey: `key ${name}`, apiSecret: 'secret' },
   }))
   await runProgram(words, {
     env: { ...configOf(config as never), DATABASE_URL: warehouse.url, LOG_LEVEL: 'silent' },
@@ -84,3 +88,14 @@ it.each([
     expect(await barsOf([name, '--team', 'south'], ['south'])).toEqual({ forms: south, packets: '7/7' })
   },
 )
+
+it('an upload on a terminal shows how many patients the service has read of all', async () => {
+  const state = { id: 'u', status: 'completed', total_rows: 9, processed_rows: 7 }
+  await using service = await startService((_, response) => json(response, state, 201))
+  const folder = makeFolder('bars-')
+  const file = join(folder, 'people.csv')
+  writeFileSync(file, 'first_name,last_name\nAnn,Lee\n')
+  const bars = await barsOf(['patients', 'upload', file, '--team', 'north'], [], service.url)
+  removeFolder(folder)
+  expect(bars).toEqual({ patients: '7/9' })
+})
