@@ -79,7 +79,7 @@ export interface ConnectionOptions {
 export interface Session extends AsyncDisposable {
   readonly client: pg.Client
   readonly db: Kysely<Warehouse>
-  /** Also ends, after two seconds, when the server hangs. A statement that is still running there fails here. */
+  /** A statement that is still running fails. Waits two seconds for the server, then destroys the socket. */
   close(): Promise<void>
 }
 

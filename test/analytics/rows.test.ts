@@ -43,7 +43,7 @@ describe.each(WORLDS)('$name', ({ fill, ids, promises }) => {
     expect(found.map((line) => named(line, ids)).sort()).toEqual(expectedOf(rows).sort())
   })
 
-  it('who sees both teams sees of the first what one sees who sees no other', async () => {
+  it('a login of two teams sees the same rows of the first as a login of that team alone', async () => {
     const views = new Set(
       promises.flatMap(({ role = 'intake_analyst', query: text }) =>
         (role === 'owner' ? [] : (text.match(/\bintake\w*\.\w+/g) ?? [])).map((view) => `${role} ${view}`),

@@ -1,7 +1,7 @@
 /**
  * Slices of one planned run that two worker processes execute, compared with one. Each slice is the list of another
- * team; a bare server gives all of them the same bytes, so that the service uses little of the machine: as fast as it can,
- * where workers and Postgres are the limit, and with a latency, where waiting is.
+ * team; a bare server gives all of them the same bytes, so that the service uses little of the machine. It answers at once,
+ * so that workers and Postgres are the limit, or after a time, so that waiting is.
  *
  * Invariant: a figure counts only when the run succeeded and every team has all records.
  */

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { databaseOf, openPool, openSession, withinBudget } from '../../src/warehouse/connect.ts'
 import { warehouseError } from '../../src/warehouse/sqlstate.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
+import { openProxy } from '../support/proxy.ts'
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -114,6 +115,22 @@ test('a session that has closed leaves no timer, for which the process would hav
   expect(vi.getTimerCount()).toBe(1)
   await closing
   expect(vi.getTimerCount()).toBe(0)
+})
+
+test('a session of a server that hangs is closed after two seconds', async () => {
+  await using proxy = await openProxy(database.url)
+  const session = await openSession({ url: proxy.through(database.url), purpose: 'connect test' })
+  proxy.become({ kind: 'silent' })
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  let isClosed = false
+  const closing = session.close().then(() => {
+    isClosed = true
+  })
+  await vi.advanceTimersByTimeAsync(1_999)
+  expect(isClosed).toBe(false)
+  await vi.advanceTimersByTimeAsync(1)
+  await closing
 })
 
 test('a pool has at most so many connections, and closes idle ones', async () => {

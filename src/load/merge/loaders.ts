@@ -36,7 +36,7 @@ export interface Loaders {
 /** Loaders for callers without teams; `ofTeam` for those with several. */
 export interface OpenLoaders extends Loaders, AsyncDisposable {
   ofTeam(teamId: number): Loaders
-  /** Waits for the work that was begun; after fifteen seconds it fails. */
+  /** Waits for work that was begun. Work that has not ended after fifteen seconds fails, and nothing is tried again. */
   close(): Promise<void>
 }
 
@@ -47,7 +47,7 @@ const ATTEMPTS = 3
 
 const PAUSE_MS = 500
 
-/** A batch takes milliseconds, so what takes longer waits for a server that hangs. */
+/** A batch takes milliseconds; what takes this long waits for a server that hangs. */
 const CLOSE_MS = 15_000
 
 export function openLoaders(options: LoadersOptions): OpenLoaders {

@@ -119,14 +119,15 @@ test('once the hours that the service asked for are over, calls wait for the lim
   const rateLimit = { requests: 2, seconds: 1 }
   const limiter = openLimiter({ concurrency: 2, clock, logger: pino({ level: 'silent' }), rateLimit })
   const send = () => limiter.acquire([], { since: clock.now(), again: false })
+  const SECOND = 1_000_000
   ;(await send()).throttled(7_200_000)
-  clock.skip(7_199_000_000)
+  clock.skip(7_199 * SECOND)
   await expect(send()).rejects.toBe(TOO_LONG)
-  clock.skip(1_000_000)
+  clock.skip(SECOND)
   const begun = clock.now()
   for (let times = 0; times < 5; times++) (await send()).accepted()
-  expect((clock.now() - begun) / 1_000_000).toBeGreaterThan(1.5)
-  expect((clock.now() - begun) / 1_000_000).toBeLessThan(4)
+  expect((clock.now() - begun) / SECOND).toBeGreaterThan(1.5)
+  expect((clock.now() - begun) / SECOND).toBeLessThan(4)
 })
 
 test('requests without an answer end the patience of the team; an answer, or a long pause, begins it anew', async () => {

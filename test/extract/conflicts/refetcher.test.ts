@@ -9,6 +9,7 @@ import { openSession } from '../../../src/warehouse/connect.ts'
 import { CLOCK_APART_MS, json } from '../../api/support/service.ts'
 import { type LittleService, startLittleService } from '../../e2e/support/little-service.ts'
 import { noonPlus, openScene, patient, patientEvent, type Scene, silent } from '../../ingest/drain/scene.ts'
+import { openProxy } from '../../support/proxy.ts'
 import { runCommand } from '../../support/run-command.ts'
 
 let scene: Scene
@@ -334,6 +335,16 @@ test('closing waits until the answers that have arrived are stored, those of eve
   expect(
     await scene.rows('select id from intake.patients union all select id from intake.responses order by 1'),
   ).toEqual([{ id: 'p1' }, { id: 'r1' }])
+})
+
+test('closing ends though Postgres no longer answers', async () => {
+  await using proxy = await openProxy(scene.url)
+  const refetcher = open({ url: proxy.through(scene.url), clock: hasty })
+  await refetcher.idle()
+  proxy.become({ kind: 'silent' })
+  // By then it has looked for what is due.
+  await systemClock.sleep(200)
+  await refetcher.close()
 })
 
 test('a failing service gets the request again later, without a dead letter', async () => {

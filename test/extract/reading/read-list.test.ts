@@ -8,7 +8,7 @@ import type { SliceOptions } from '../../../src/extract/slice-note.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { cursorOf } from '../../../src/load/slice.ts'
 import { json } from '../../api/support/service.ts'
-import { ago, openRig, type Rig } from '../support/reading.ts'
+import { ago, openRig, type Rig, refuseCursors } from '../support/reading.ts'
 
 let rig: Rig
 beforeEach(async () => {
@@ -154,9 +154,7 @@ test('a refetch of a record that cannot be fetched is stored before the cursor m
     return true
   }
   const before = await cursor()
-  await rig.rows(`
-    create function refuse() returns trigger language plpgsql as $$ begin raise 'no' using errcode = '22012'; end $$;
-    create trigger refuse before update of cursor on intake_ops.checkpoints execute function refuse()`)
+  await refuseCursors(rig)
   await expect(read({}, '2')).rejects.toThrow('no')
   await rig.rows('drop function refuse cascade')
   expect(await cursor()).toEqual(before)

@@ -8,7 +8,7 @@ import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
 import { hashesOf, noteErased } from '../../../src/load/erasures.ts'
 import { cursorOf, settleSlice } from '../../../src/load/slice.ts'
 import { json } from '../../api/support/service.ts'
-import { ago, openRig, type Rig } from '../support/reading.ts'
+import { ago, openRig, type Rig, refuseCursors } from '../support/reading.ts'
 
 let rig: Rig
 beforeEach(async () => {
@@ -345,9 +345,7 @@ test('a record that cannot be fetched is requested before the checkpoint moves p
     json(reply, { detail: 'no' }, 500)
     return true
   }
-  await rig.rows(`
-    create function refuse() returns trigger language plpgsql as $$ begin raise 'no' using errcode = '22012'; end $$;
-    create trigger refuse before update of cursor on intake_ops.checkpoints execute function refuse()`)
+  await refuseCursors(rig)
   await expect(read()).rejects.toThrow('no')
   expect(await rig.rows('select id from intake_ops.refetches')).toEqual([{ id: 'failing' }])
   expect(await checkpoint()).toEqual({ newest: known.submitted_at, swept_at: SWEPT })

@@ -108,6 +108,13 @@ export function ago(seconds: number): Instant {
   return instantOf(systemClock.now() - seconds * 1_000_000)
 }
 
+/** From now on no cursor moves: who tries fails with the message "no". */
+export async function refuseCursors({ rows }: Rig): Promise<void> {
+  await rows(`
+    create function refuse() returns trigger language plpgsql as $$ begin raise 'no' using errcode = '22012'; end $$;
+    create trigger refuse before update of cursor on intake_ops.checkpoints execute function refuse()`)
+}
+
 export interface Loaded {
   readonly mode: LoadMode
   readonly ids: readonly string[]
