@@ -32,6 +32,8 @@ const LOOK_MS = 250
 interface ArrivingBody {
   readonly since: number
   readonly received: () => number
+  /** Its connection is closed. A request that was answered early hears of it in no other way. */
+  readonly isGone: () => boolean
   readonly slow: () => void
 }
 
@@ -53,6 +55,7 @@ export function openBodies(
       before = now
       if (isLate) continue
       for (const each of arriving) {
+        if (each.isGone()) arriving.delete(each)
         const seconds = (now - each.since) / 1_000_000 - limits.graceMs / 1000
         if (seconds > 0 && each.received() < seconds * limits.bytesPerSecond) each.slow()
       }
@@ -75,6 +78,7 @@ export function openBodies(
         const entry: ArrivingBody = {
           since: clock.now(),
           received: () => length,
+          isGone: () => request.socket.destroyed,
           slow() {
             arriving.delete(entry)
             if (buffer === null) request.destroy()

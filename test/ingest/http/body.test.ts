@@ -48,7 +48,8 @@ function open(limits: Partial<typeof LIMITS> = {}) {
   /** A body that has begun to arrive; `result` is null until it is read. */
   const begin = async (first: string, reservation: Reservation | null = RESERVATION, declared?: number) => {
     const headers = declared === undefined ? {} : { 'content-length': String(declared) }
-    const request = Object.assign(new PassThrough({ highWaterMark: 2_000_000 }), { headers })
+    const socket = { destroyed: false }
+    const request = Object.assign(new PassThrough({ highWaterMark: 2_000_000 }), { headers, socket })
     const body = { request, result: null as RawBody | null }
     void bodies.read(request as unknown as IncomingMessage, reservation).then((result) => {
       body.result = result
@@ -94,6 +95,16 @@ test('after a pause of the process itself a body has until the next look', async
   expect(paused.result).toBe(null)
   await pass()
   expect(paused.result).toBe('slow')
+})
+
+test('a body whose connection ended after its answer is watched no longer', async () => {
+  const { begin, pass, isAsleep } = open()
+  const displaced = await begin('x', { ...RESERVATION, onDisplaced: (end) => end() })
+  await pass()
+  expect(isAsleep()).toBe(true)
+  displaced.request.socket.destroyed = true
+  await pass()
+  expect([isAsleep(), displaced.request.destroyed]).toEqual([false, false])
 })
 
 test('a body whose result is known is read on, and its connection ends when it becomes slow', async () => {
