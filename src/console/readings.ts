@@ -123,8 +123,8 @@ async function readServer(db: Kysely<Warehouse>): Promise<Omit<Server, 'first' |
       (select json_agg(largest order by bytes desc, name) from largest) as tables,
       json_build_object(
         'events', (select min(to_date(right(relname, 8), 'YYYYMMDD')) from pg_inherits join pg_class on oid = inhrelid
-          where inhparent = 'intake_raw.inbox'::regclass and relname ~ '\\d{8}$' and reltuples <> 0
-            and pg_relation_size(oid) > 0),
+          where inhparent = 'intake_raw.inbox'::regclass and relname ~ '\\d{8}$'
+            and (reltuples <> 0 or relpages = 0) and pg_relation_size(oid) > 0),
         'history', (select superseded_at from intake_raw.record_history order by superseded_at limit 1),
         'runs', (select min(started_at) from intake_ops.runs),
         'deadLetters', (select settled_at from intake_ops.dead_letters where settled_at is not null

@@ -99,7 +99,8 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
       return await reply.code(waited.reached ? 200 : 504).send(waited)
     } catch (error) {
       const { message, hint } = warehouseError(error)
-      return await reply.code(error instanceof UsageError ? 400 : 503).send({ detail: `${message}: ${hint}` })
+      const detail = hint === undefined ? message : `${message}: ${hint}`
+      return await reply.code(error instanceof UsageError ? 400 : 503).send({ detail })
     } finally {
       waiting -= 1
     }

@@ -2,7 +2,7 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
-import { IntakeError } from '../../../src/core/errors.ts'
+import { IntakeError, UsageError } from '../../../src/core/errors.ts'
 import { parseInstant } from '../../../src/core/time.ts'
 import { openGauges } from '../../../src/operate/health/gauges.ts'
 import { openMetrics } from '../../../src/operate/health/registry.ts'
@@ -194,6 +194,23 @@ it('/wait waits for thirty seconds unless the request sets another timeout', asy
     { ...of, timeout: 30 },
     { ...of, timeout: 300, team: 'north', id: 'p' },
   ])
+})
+
+it.each([
+  [new UsageError('unknown team x', 'use a known one'), 400, 'unknown team x: use a known one'],
+  [
+    new IntakeError('it is away', { code: 'warehouse_unreachable', verdict: 'retry', hint: 'start it' }),
+    503,
+    'it is away: start it',
+  ],
+  [new IntakeError('it is away', { code: 'warehouse_unreachable', verdict: 'retry' }), 503, 'it is away'],
+])('/wait answers what is wrong, and what to do where that is known: %s', async (error, status, detail) => {
+  await using admin = await openAdmin({
+    ...{ host: '127.0.0.1', port: 0, registry: openMetrics().registry },
+    ...{ reasons: async () => [], refresh: async () => {}, wait: () => Promise.reject(error) },
+  })
+  const response = await fetch(`${admin.url}/wait?stream=patients&since=2026-01-05T02:00:00Z`)
+  expect([response.status, await response.json()]).toEqual([status, { detail }])
 })
 
 it.each([
