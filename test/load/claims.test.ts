@@ -1,4 +1,5 @@
 /** Claims of slices: one worker at a time, fair over teams, and nothing stored by a worker that lost its slice. */
+import { hostname } from 'node:os'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import {
@@ -336,7 +337,7 @@ describe('a worker that lost its slice', () => {
         `update intake_ops.slices set heartbeat_at = now() - $1 * interval '1 second' where state = 'claimed'`,
         [seconds],
       )
-    await silence(10)
+    await silence(12)
     expect(await releaseLost(two.db)).toBe(0)
     await silence(15)
     expect(await releaseLost(two.db)).toBe(1)
@@ -358,14 +359,15 @@ describe('a worker that stops in the middle of a claim', () => {
     await stopped.close()
   })
 
-  it('has a session that ends before the others call it silent', async () => {
+  it('has a session that ends, or gives up a lock, before the others call it silent', async () => {
     const { session, owner } = await openWorkSession(database.url, 'ffffffff')
-    const [setting] = await rowsOf<{ idle: string }>(
+    const settings = await rowsOf(
       session,
-      `select current_setting('idle_in_transaction_session_timeout') as idle`,
+      `select current_setting('idle_in_transaction_session_timeout') as idle, current_setting('lock_timeout') as lock,
+         current_setting('application_name') as name`,
     )
-    expect(setting!.idle).toBe('8s')
-    expect(owner).toMatch(/:ffffffff$/)
+    expect(settings).toEqual([{ idle: '8s', lock: '3s', name: 'intake-sync work worker ffffffff' }])
+    expect(owner).toBe(`${hostname()}:${process.pid}:ffffffff`)
     await session.close()
   })
 })
