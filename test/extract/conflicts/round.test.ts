@@ -255,6 +255,22 @@ test('a round that ends early makes every unsettled row due again at once', asyn
   ])
 })
 
+test('a round that ends early leaves the pauses of those it has settled', async () => {
+  answer('/', 503)
+  await ask(['p'])
+  await ask(['f'], 'forms')
+  await rig.rows(`update intake_ops.refetches set due_at = now() - interval '1 minute' where id = 'p'`)
+  const broken = new Error('the warehouse is away')
+  const loaders = loadersThat((call) => (call === 3 ? broken : null))
+  await expect(
+    refetchRound({ teamId: rig.teamId, loaders, clock: systemClock }, asked, ['patients', 'forms']),
+  ).rejects.toBe(broken)
+  expect(await left()).toMatchObject([
+    { id: 'f', failures: 0, due: true },
+    { id: 'p', failures: 1, due: false },
+  ])
+})
+
 test('a round whose warehouse is away fails with the first error, and its rows are due when their lease ends', async () => {
   rig.service.records.patients = [person('p')]
   await ask(['p'])
