@@ -183,6 +183,16 @@ describe('faults', () => {
     expect(statuses).toEqual([502, 500, 500, 502, 429])
   })
 
+  it('of the next request are its only ones, also where others would come before them', async () => {
+    emulator.control.setFaults('reset,http-500,drop-rows')
+    emulator.control.failNext('/v2/patients', 'html-502')
+    emulator.control.failNext('/v2/patients', 'wrong-count=2')
+    expect((await page(1)).status).toBe(502)
+    const { status, body } = await page(1)
+    expect([status, body.count, body.results.length]).toEqual([200, 52, 10])
+    await expect(page(1)).rejects.toThrow()
+  })
+
   it('can be set from another process, and do not change if the specification is invalid', async () => {
     const set = (faults: unknown) => caller.send('POST', '/_control/faults', { faults }, {})
     expect((await set('slow=0.5:10,wrong-count=2,webhook-drop@form=0.1,reset@patients=0')).body).toEqual({

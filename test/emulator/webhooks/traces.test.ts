@@ -5,9 +5,8 @@
  */
 import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
-import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { type Clock, ServiceClock, Timeline } from '../../../src/emulator/clock.ts'
+import { ServiceClock, Timeline } from '../../../src/emulator/clock.ts'
 import { parseFaults } from '../../../src/emulator/faults.ts'
 import type { Settings } from '../../../src/emulator/options.ts'
 import { shapeNamed } from '../../../src/emulator/shapes/catalogue.ts'
@@ -18,41 +17,10 @@ import type { AttemptOutcome } from '../../../src/emulator/webhooks/sender.ts'
 import { DEFAULTS, type WebhookConfig } from '../../../src/emulator/webhooks/webhook-configs.ts'
 import { World } from '../../../src/emulator/world/world.ts'
 import type { Loose } from '../caller.ts'
+import { makeTime } from '../passing-clock.ts'
 
 const RECORDED = join(import.meta.dirname, '..', 'recorded', 'traces.txt')
 const NOON = Date.parse('2026-03-01T12:00:00Z') * 1000
-
-/** Time that passes only on demand, and wakes sleepers in the order of their times. */
-function makeTime() {
-  let now = NOON
-  const sleepers: { at: number; wake: () => void }[] = []
-  const settled = async () => {
-    for (let left = 15; left > 0; left -= 1) await turn()
-  }
-  const clock: Clock = {
-    now: () => now,
-    sleep: (milliseconds, signal) =>
-      new Promise((resolve) => {
-        if (milliseconds === 0 || signal?.aborted === true) setImmediate(resolve)
-        else sleepers.push({ at: now + milliseconds * 1000, wake: resolve })
-        signal?.addEventListener('abort', () => resolve(), { once: true })
-      }),
-  }
-  async function pass(milliseconds: number): Promise<void> {
-    const end = now + milliseconds * 1000
-    for (;;) {
-      sleepers.sort((a, b) => a.at - b.at)
-      if (sleepers[0] === undefined || sleepers[0].at > end) break
-      const { at, wake } = sleepers.shift()!
-      now = Math.max(now, at)
-      wake()
-      await settled()
-    }
-    now = end
-    await settled()
-  }
-  return { clock, settled, pass, milliseconds: () => (now - NOON) / 1000 }
-}
 
 const OUTCOMES: Readonly<Record<string, AttemptOutcome>> = {
   ok: { acknowledged: true, status: 200, error: null, final: false },
@@ -66,7 +34,7 @@ const OUTCOMES: Readonly<Record<string, AttemptOutcome>> = {
  * `moved` and `drop` happen to the configuration; `close` ends the emulator, `skew` sets its clock wrong; a number is milliseconds that pass.
  */
 async function play(faults: string, script: string): Promise<string[]> {
-  const time = makeTime()
+  const time = makeTime(NOON)
   const service = new ServiceClock(time.clock, 1)
   const timeline = new Timeline(service, time.clock)
   const sizes = { patients: 3, forms: 3, packets: 1, documents: 1, responses: 12 }
