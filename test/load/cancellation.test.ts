@@ -1,4 +1,5 @@
 /** The signal of a run: it aborts when somebody canceled this run, or when its process is stopped, and names which. */
+import { getEventListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { isCanceled, openCancellation, whyStopped } from '../../src/load/cancel-run.ts'
@@ -66,7 +67,8 @@ test('a process that is stopped stops its run, which nobody canceled then', asyn
   const stopping = new AbortController()
   using cancellation = await open(stopping.signal)
   expect(cancellation.signal.aborted).toBe(false)
-  stopping.abort('SIGTERM')
+  // Why its process stops is not for the note.
+  stopping.abort(new Error('SIGTERM'))
   expect([cancellation.signal.aborted, isCanceled(cancellation.signal)]).toEqual([true, false])
   expect(whyStopped(cancellation.signal)).toBe('stopped by a signal')
   // Also one that was stopped before.
@@ -74,10 +76,29 @@ test('a process that is stopped stops its run, which nobody canceled then', asyn
   expect([late.signal.aborted, isCanceled(late.signal)]).toEqual([true, false])
 })
 
-test('once a run has ended, nothing stops it any more', async () => {
+test('a notice on another channel, or before anybody canceled, is no reason to look at the run or to stop it', async () => {
+  using cancellation = await open()
+  const looks: unknown[] = []
+  await rowsOf(session, 'listen another')
+  session.client.on('notification', ({ channel, payload }) => looks.push([channel, payload]))
+  await note()
+  await rowsOf(session, `select pg_notify('another', $1), pg_notify('intake_canceled_runs', $2)`, [
+    runId,
+    otherId,
+  ])
+  await expect.poll(() => looks).toHaveLength(2)
+  await looked()
+  expect(cancellation.signal.aborted).toBe(false)
+  session.client.removeAllListeners('notification')
+})
+
+test('once a run has ended, nothing stops it any more, and nothing of it is left', async () => {
+  const before = session.client.listenerCount('notification')
   const stopping = new AbortController()
   const cancellation = await open(stopping.signal)
   cancellation[Symbol.dispose]()
+  expect(getEventListeners(stopping.signal, 'abort')).toEqual([])
+  expect(session.client.listenerCount('notification')).toBe(before)
   await note()
   await notify()
   stopping.abort()

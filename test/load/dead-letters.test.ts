@@ -118,6 +118,69 @@ describe('storing dead letters', () => {
     ])
   })
 
+  test('each column says what happened: met again by another run, discarded, met again, resolved', async () => {
+    const inbox = { teamId, stream: 'inbox', runId: null } as const
+    await storeDeadLetters(session.db, inbox, [
+      deadLetter({ recordId: null, origin: 'event:e', reason: 'e' }),
+    ])
+    await put([deadLetter(), deadLetter({ recordId: 'q' })])
+    /** The rows after the step; each time is `old`, or `now` where the step has set it. */
+    const rowsAfter = async (step: () => Promise<unknown>) => {
+      await rowsOf(
+        session,
+        `update intake_ops.dead_letters set created_at = '2020-01-01', last_seen_at = '2020-01-01',
+           settled_at = case when settled_at is not null then '2020-01-01'::timestamptz end`,
+      )
+      await step()
+      const age = (column: string) =>
+        `case when ${column} > '2020-01-01' then 'now' when ${column} is not null then 'old' end as ${column}`
+      return await rowsOf(
+        session,
+        `select team_id, stream, record_id, origin, reason, status, seen::int, last_run_id::int, ${age('created_at')},
+           ${age('last_seen_at')}, ${age('settled_at')}, length(fingerprint) as fingerprint,
+           (select count(*)::int from intake_raw.set_aside where dead_letter_id = id) as bodies
+         from intake_ops.dead_letters order by id`,
+      )
+    }
+    const times = { created_at: 'old', last_seen_at: 'old', settled_at: null as string | null }
+    const same = { team_id: teamId, ...times, seen: 1, status: 'waiting', fingerprint: 64, bodies: 1 }
+    const event = {
+      ...same,
+      stream: 'inbox',
+      record_id: null,
+      origin: 'event:e',
+      reason: 'e',
+      last_run_id: null,
+    }
+    const made = { ...same, stream: 'patients', origin: 'run:1 page:1', reason: 'r', last_run_id: 1 }
+    const [p, q] = [
+      { ...made, record_id: 'p' },
+      { ...made, record_id: 'q' },
+    ]
+    const again = (runId: string) => put([deadLetter({ origin: `run:${runId} page:7` })], { runId })
+    const second = { ...p, seen: 2, last_run_id: 2 }
+    expect(await rowsAfter(() => again('2'))).toEqual([event, { ...second, last_seen_at: 'now' }, q])
+    await mark('discarded', `record_id = 'p'`)
+    const discarded = { ...second, status: 'discarded', settled_at: 'old' }
+    expect(await rowsAfter(() => again('3'))).toEqual([
+      event,
+      { ...discarded, seen: 3, last_run_id: 3, last_seen_at: 'now' },
+      q,
+    ])
+    const place = { teamId, stream: 'patients', runId: '4' } as const
+    expect(await rowsAfter(() => resolveUnmet(session.db, place))).toEqual([
+      event,
+      { ...discarded, seen: 3, last_run_id: 3 },
+      { ...q, status: 'resolved', settled_at: 'now' },
+    ])
+    const anew = { ...q, created_at: 'now', last_seen_at: 'now', last_run_id: 5, origin: 'run:5 page:1' }
+    const returned = [deadLetter({ recordId: 'q', origin: 'run:5 page:1' })]
+    expect((await rowsAfter(() => put(returned, { runId: '5' }))).slice(2)).toEqual([
+      { ...q, status: 'resolved', settled_at: 'old' },
+      anew,
+    ])
+  })
+
   test('one that was discarded before an upgrade is the same after it', async () => {
     const bytes = Buffer.from([0, 255])
     await put([deadLetter(), deadLetter({ recordId: null, body: bytes })])

@@ -180,6 +180,20 @@ describe('a run that its process leaves', () => {
     })
   })
 
+  test('and that failed ends although Postgres still has the session on which it read a stream', async () => {
+    const run = await plan(['north forms', 'south forms'])
+    const { claim } = await work('aaaaaaa1', true)
+    await claim(1, ['north'])
+    const failure = new IntakeError('no disk', { code: 'internal', verdict: 'stop' })
+    await storeFailure(database.url, run, 'failed', failure)
+    expect(await runs()).toEqual([{ run_id: run, status: 'failed', error: 'no disk', dated: true }])
+    expect(await states(run)).toEqual([
+      'north forms canceled no disk',
+      'south forms canceled',
+      'end canceled',
+    ])
+  })
+
   test('is marked by the next run, but not a detached one, nor one whose process lives', async () => {
     const [detached, lives, left] = [
       await plan(['north forms'], { is_detached: true }),

@@ -17,17 +17,31 @@ import {
   plan,
   runs,
   session,
+  south,
   states,
   work,
 } from './planned-runs.ts'
 
 keepPlannedRuns()
 
-/** Locks streams of the team as a run that begins. */
-async function begin(streams: Parameters<typeof lockStreams>[1], replaces: boolean) {
+// Their numbers are known once the tests run.
+const NORTH = () => ({ teamId: north, name: 'north' })
+const SOUTH = () => ({ teamId: south, name: 'south' })
+
+/** Locks streams of the teams as a run that begins. */
+async function begin(
+  streams: Parameters<typeof lockStreams>[1],
+  replaces: boolean,
+  teams: readonly (() => { readonly teamId: number; readonly name: string })[] = [NORTH],
+) {
   const own = await openSession({ url: database.url, purpose: 'beginning' })
   opened.push(own)
-  return await lockStreams(own, streams, [{ teamId: north, name: 'north' }], { replaces })
+  return await lockStreams(
+    own,
+    streams,
+    teams.map((team) => team()),
+    { replaces },
+  )
 }
 
 test('a run that cannot have one of its streams takes none of the others from the runs that left them', async () => {
@@ -54,7 +68,7 @@ test('a stream that a worker claims while another run begins stays with the work
   await takeSlice(session.db, { teamId: north, stream: 'forms', slice: '' }, run)
   // What a run does before it takes a stream waits for this table.
   await own.client.query('begin; lock table intake_ops.checkpoints in access exclusive mode')
-  const beginning = begin([forms], false)
+  const beginning = begin([forms], false, [SOUTH, NORTH])
   beginning.catch(() => {})
   await waitsForLock(session, 'beginning')
   await rowsOf(
@@ -69,6 +83,24 @@ test('a stream that a worker claims while another run begins stays with the work
   })
   expect(await states(run)).toEqual(['north forms claimed', 'end pending'])
   expect(await runs()).toMatchObject([{ run_id: run, status: 'running' }])
+})
+
+test('of several runs that have streams of several teams, each stream is named with its team, and the first run', async () => {
+  const first = await plan(['south forms'], { is_detached: true })
+  const second = await plan(['north packets', 'south packets'], { is_detached: true })
+  const beginning = begin([forms, packets], true, [SOUTH, NORTH])
+  await expect(beginning).rejects.toMatchObject({
+    message: 'another run holds forms of south, packets of south, packets of north; nothing was started',
+    hint: `wait for the other run to end, or stop it: intake-sync runs cancel ${first}`,
+  })
+  await rowsOf(session, `update intake_ops.runs set options = '{}' where run_id = $1`, [second])
+  await expect(begin([forms, packets], true, [NORTH, SOUTH])).rejects.toMatchObject({
+    message: 'another run holds forms of south; nothing was started',
+  })
+  // A refused run leaves no lock, and takes nothing.
+  expect(await states(second)).toEqual(['north packets pending', 'south packets pending', 'end pending'])
+  await begin([packets], true, [NORTH, SOUTH])
+  expect(await states(second)).toEqual(['north packets canceled', 'south packets canceled', 'end canceled'])
 })
 
 test('a slice that its worker is just settling is taken by nobody, also one that reserves nothing', async () => {

@@ -1,8 +1,8 @@
 /** Figures and lines of a run in progress, stored for those who watch it. */
 import pino from 'pino'
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { openRunProgress, type Phase } from '../../src/load/run-progress.ts'
+import { addPage, firstStep, openRunProgress, type Phase } from '../../src/load/run-progress.ts'
 import { openBoundedQueries } from '../../src/warehouse/bounded-queries.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 
@@ -41,6 +41,54 @@ const FIGURES = {
   ...{ phase: 'fetch' as Phase, pages: 1, requests: 2, throttled: 0, fetched: 3, expected: null },
   ...{ pages_left: null, counts: {}, permitted_rate: null },
 }
+
+describe('the pages that are left of a list', () => {
+  it.each<[string, readonly (readonly [records: number, count: number | null, listed: number])[], object]>([
+    ['none of the first page', [[100, 100, 100]], { pages: 1, records: 100, expected: 100, pagesLeft: 0 }],
+    ['a part of a page as one', [[100, 101, 100]], { pages: 1, records: 100, expected: 101, pagesLeft: 1 }],
+    [
+      'as many as are needed at the size of those before',
+      [
+        [100, 1_000, 100],
+        [50, 1_001, 150],
+      ],
+      { pages: 2, records: 150, expected: 1_001, pagesLeft: 12 },
+    ],
+    [
+      'fewer where an earlier scan has read some',
+      [[100, 1_000, 700]],
+      { pages: 1, records: 100, expected: 1_000, pagesLeft: 3 },
+    ],
+    [
+      'unknown without a count',
+      [[100, null, 100]],
+      { pages: 1, records: 100, expected: null, pagesLeft: null },
+    ],
+    ['unknown before a record came', [[0, 9, 0]], { pages: 1, records: 0, expected: 9, pagesLeft: null }],
+    ['none of an empty list', [[0, 0, 0]], { pages: 1, records: 0, expected: 0, pagesLeft: 0 }],
+    [
+      'none of a list that grew while it was read',
+      [
+        [100, 150, 100],
+        [80, 150, 180],
+      ],
+      { pages: 2, records: 180, expected: 150, pagesLeft: 0 },
+    ],
+    [
+      'unknown once the service counts no more',
+      [
+        [100, 150, 100],
+        [10, null, 110],
+      ],
+      { pages: 2, records: 110, expected: null, pagesLeft: null },
+    ],
+  ])('are %s', (_, pages, step) => {
+    const own = firstStep()
+    expect(own).toEqual({ phase: 'plan', pages: 0, records: 0, expected: null, pagesLeft: null })
+    for (const [records, count, listed] of pages) addPage(own, records, count, listed)
+    expect(own).toEqual({ phase: 'fetch', ...step })
+  })
+})
 
 it('times are those of the run’s clock, and lines go to its own log too', async () => {
   const { url, runId, teamId, teams } = await openRun()
@@ -337,4 +385,78 @@ it('a worker that lost its slice changes neither the figures nor the log of the 
   await expect.poll(stored).toEqual([{ pages: 1, log: 'began' }])
   await lost[Symbol.asyncDispose]()
   expect(await stored()).toEqual([{ pages: 1, log: 'began' }])
+})
+
+it('streams of several teams have figures of their own, and each line its level, team and stream, if it names them', async () => {
+  const { url, runId, teamId, teams } = await openRun()
+  const [{ other }] = (await query<{ other: number }>(
+    url,
+    `insert into intake.teams (name) values ('south') returning team_id as other`,
+  )) as [{ other: number }]
+  const micros = Date.UTC(2026, 0, 1) * 1_000
+  await using progress = openRunProgress({
+    ...{ url, runId, teams: [...teams, { name: 'south', teamId: other }] },
+    ...{ clock: { now: () => micros, sleep: systemClock.sleep }, logger: pino({ level: 'silent' }) },
+  })
+  const places = [
+    { team_id: teamId, stream: 'forms' },
+    { team_id: teamId, stream: 'patients' },
+    { team_id: other, stream: 'patients' },
+  ]
+  for (const [at, { team_id, stream }] of places.entries())
+    progress.watch(team_id, stream, () => ({ ...FIGURES, pages: at, expected: 10 * at }))
+  progress.logger.info({ team: 'south', stream: 'forms' }, 'both')
+  progress.logger.warn({ stream: 7 }, 'no stream')
+  progress.logger.error({ team: 'nobody', stream: 'forms' }, 'no team')
+  progress.logger.info('the first')
+  progress.logger.info({ team: 'north' })
+  progress.logger.error(new Error('no line'))
+  progress.note({ team: 'north', stream: 'forms' }, 'a note')
+  const stored = async () => ({
+    figures: await later(
+      url,
+      `select progress.*, extract(epoch from updated_at)::int as updated_at, extract(epoch from began_at)::int as began_at
+       from intake_ops.run_progress progress order by team_id, stream`,
+    ),
+    lines: await query(
+      url,
+      `select run_id, line, number, extract(epoch from at)::int as at, level, team_id, stream, message
+       from intake_ops.run_log order by line`,
+    ),
+  })
+  const time = micros / 1e6
+  const line = (
+    number: number,
+    level: string,
+    team_id: number | null,
+    stream: string | null,
+    message: string,
+  ) => {
+    return { run_id: runId, line: number, number, at: time, level, team_id, stream, message }
+  }
+  await expect.poll(stored).toEqual({
+    figures: places.map((place, at) => ({
+      ...{ ...FIGURES, run_id: runId, ...place, pages: String(at), expected: String(10 * at) },
+      ...{ requests: '2', throttled: '0', fetched: '3', updated_at: time, began_at: time },
+    })),
+    lines: [
+      line(1, 'info', other, 'forms', 'both'),
+      line(2, 'warn', null, null, 'no stream'),
+      line(3, 'error', null, 'forms', 'no team'),
+      line(4, 'info', null, null, 'the first'),
+      line(5, 'info', teamId, 'forms', 'a note'),
+    ],
+  })
+})
+
+it('the connection that a worker gives it stays open for the worker, whose other streams store with it too', async () => {
+  const { url, runId, teamId, teams } = await openRun()
+  await using bounded = openBoundedQueries(url, 1)
+  for (const stream of ['forms', 'patients']) {
+    const progress = openRunProgress({ ...asWorker({ url, runId, teams }), bounded })
+    progress.watch(teamId, stream, () => FIGURES)
+    const stored = `select stream from intake_ops.run_progress where stream = '${stream}'`
+    await expect.poll(() => later(url, stored)).toEqual([{ stream }])
+    await progress[Symbol.asyncDispose]()
+  }
 })

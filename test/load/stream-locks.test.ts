@@ -80,6 +80,20 @@ test('a run that is refused leaves every stream free that another does not hold'
   await lockStreams(one, [forms, packets], [CLINIC])
 })
 
+test('of several teams, a refused run leaves each stream free, and names the first of two other runs', async () => {
+  const three = await openSession({ url: database.url, purpose: 'three' })
+  await lockStreams(one, [packets], [CLINIC])
+  await lockStreams(three, [forms], [HOSPITAL])
+  await expect(
+    lockStreams(two, [forms, packets, patients], [ELEVENTH, CLINIC, HOSPITAL]),
+  ).rejects.toMatchObject({
+    message: 'another run holds packets of clinic, forms of hospital; nothing was started',
+    hint: expect.stringMatching(/: session \d+ \(intake-sync one, /),
+  })
+  expect(await locks(two)).toBe(0)
+  await three.close()
+})
+
 test('locks last as long as their session, whatever its transactions do', async () => {
   await one.client.query('begin')
   await lockStreams(one, [patients], [CLINIC])

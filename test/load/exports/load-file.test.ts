@@ -222,6 +222,53 @@ describe('rejecting', () => {
     expect(await cells()).toEqual(['1:8=good', '1:9=3'])
   })
 
+  test('of a loaded and of a rejected file each column says which one it is, and where it came from', async () => {
+    const observedAt = ago(9)
+    const loaded = JSON.stringify(HEADER + row('c1', 'good').replace('2026-01-02 03:04:05', 'never'))
+    const over = { isJsonString: true, timezone: 'Asia/Tokyo', observedAt }
+    const first = await spooled(loaded, { ...over, origin: 'run:7 file' })
+    expect(await loadFile(rig.session, taken, first)).toEqual({ rows: 1, cells: 2, problems: 1 })
+    const second = await spooled(MALFORMED, { apiVersion: '', origin: 'run:8 file', observedAt })
+    const by = await take(rig.teamId, '8')
+    await rejectFile(rig.session, by, second, 'broken')
+    const same = { team_id: rig.teamId, export_id: 'e', at: observedAt }
+    const { problems } = (
+      await rig.rows<{ problems: object[] }>(
+        'select _problems as problems from intake.exports where team_id = $1',
+        [rig.teamId],
+      )
+    )[0]!
+    expect(problems).toEqual([
+      { path: 'raw_text.rows[1].sent_at', reason: expect.any(String), original: 'never' },
+    ])
+    expect(
+      await rig.rows(
+        `select file.*, bytes::int, encode(hash, 'hex') as hash, null as observed_at,
+           to_char(observed_at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
+         from intake_raw.export_files file order by is_loaded desc`,
+      ),
+    ).toEqual([
+      {
+        ...{ ...same, is_loaded: true, hash: first.hash, bytes: loaded.length, is_json_string: true },
+        ...{ api_version: 'v2.1', timezone: 'Asia/Tokyo', origin: 'run:7 file', problems, observed_at: null },
+      },
+      {
+        ...{ ...same, is_loaded: false, hash: second.hash, bytes: MALFORMED.length, is_json_string: false },
+        ...{ api_version: '', timezone: 'UTC', origin: 'run:8 file', problems: null, observed_at: null },
+      },
+    ])
+    expect(
+      await rig.rows(
+        'select team_id, stream, record_id, origin, reason, status, last_run_id from intake_ops.dead_letters',
+      ),
+    ).toEqual([
+      {
+        ...{ team_id: rig.teamId, stream: 'exports', record_id: 'e', origin: 'run:8 file', reason: 'broken' },
+        ...{ status: 'waiting', last_run_id: '8' },
+      },
+    ])
+  })
+
   test('the same file again is counted and not written, another replaces it', async () => {
     await load(HEADER + row('c1', 'good'))
     await reject(MALFORMED)
