@@ -2,7 +2,7 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
-import type { Instant } from '../../../src/core/time.ts'
+import { type Instant, instantOf } from '../../../src/core/time.ts'
 import {
   type FetchedStates,
   refetch,
@@ -122,15 +122,18 @@ test('a state that is loaded while the last answer is under way is not overruled
 })
 
 test('a record that is gone is deleted again only where a page had undone its tombstone', async () => {
+  const now = systemClock.now()
+  const at = (seconds: number) => instantOf(now - seconds * 1_000_000)
   const load = async (
     teamId: number,
-    states: readonly (readonly [id: string, seconds: number, gone: boolean])[],
+    states: readonly (readonly [id: string, seconds: number, gone: boolean, updated?: number])[],
     stream = patients,
   ) => {
     const taken = await takeWhole(rig.session, stream, teamId)
-    for (const [id, seconds, gone] of states) {
-      const made = { teamId, stream: stream.name, observedAt: ago(seconds) }
-      const envelope = gone ? tombstoneEnvelope(id, made) : recordEnvelope(person(id, `at ${seconds}`), made)
+    for (const [id, seconds, gone, updated = 100] of states) {
+      const made = { teamId, stream: stream.name, observedAt: at(seconds) }
+      const record = { ...person(id, `at ${seconds}`), updated_at: at(updated) }
+      const envelope = gone ? tombstoneEnvelope(id, made) : recordEnvelope(record, made)
       await loadEnvelopes(rig.session, stream, [envelope], { mode: 'merge', taken })
     }
   }
@@ -143,6 +146,13 @@ test('a record that is gone is deleted again only where a page had undone its to
     ['never deleted', 60, false],
     ['never deleted', 30, false],
     ['one state', 30, false],
+    ['deleted as it was read', 60, false],
+    ['deleted as it was read', 60, true],
+    ['deleted as it was read', 30, false],
+    // Read before it was deleted, but dated after it.
+    ['dated later', 60, true],
+    ['dated later', 90, false, 40],
+    ['dated later', 30, false],
   ])
   const deleted = [
     ['never deleted', 60, true],
@@ -150,20 +160,26 @@ test('a record that is gone is deleted again only where a page had undone its to
   ] as const
   await load(rig.otherId, deleted)
   await load(rig.teamId, deleted, streamNamed('packets')!)
-  const tally = await settle(['undone', 'new since', 'never deleted', 'one state'])
+  const tally = await settle([
+    ...['undone', 'new since', 'never deleted', 'one state'],
+    ...['deleted as it was read', 'dated later'],
+  ])
   expect(await stored()).toEqual({
     undone: '(deleted)',
     'new since': 'at 30',
     'never deleted': 'at 30',
     'one state': 'at 30',
+    'deleted as it was read': '(deleted)',
+    'dated later': 'at 30',
   })
   expect(await stored(rig.otherId)).toEqual({ 'never deleted': 'at 30' })
   const origins =
     'select id, origin from intake.patients join intake_raw.records using (team_id, id) where _deleted_at is not null and team_id = $1 and stream = $2'
-  expect(await rig.rows(origins, [rig.teamId, 'patients'])).toEqual([
+  expect(await rig.rows(`${origins} order by id`, [rig.teamId, 'patients'])).toEqual([
+    { id: 'deleted as it was read', origin: 'run:1 refetch' },
     { id: 'undone', origin: 'run:1 refetch' },
   ])
-  expect(tally).toMatchObject({ deleted: 1, changed: 0, unchanged: 7 })
+  expect(tally).toMatchObject({ deleted: 2, changed: 0, unchanged: 7 })
   expect(pauses).toEqual([])
 })
 
