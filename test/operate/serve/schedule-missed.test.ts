@@ -156,6 +156,38 @@ describe('scheduled times that no process took', () => {
     await schedule.close()
   })
 
+  it('are not those that a team skipped while the one before waited for the warehouse', async () => {
+    await using scene = await openScene(new Date(at(0).getTime() + MINUTE))
+    const { url, open, time, runs, said, resting, finish, taken } = scene
+    await query(
+      url,
+      `create function refuse() returns trigger language plpgsql
+       as $$ begin raise exception 'try again' using errcode = '40001'; end $$`,
+    )
+    const refusal =
+      'create trigger refuse before insert on intake_ops.schedule_ticks execute function refuse()'
+    await query(url, refusal)
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: at(1).getTime() - MINUTE })
+    onTestFinished(() => void vi.useRealTimers())
+    const schedule = open('run', { isLong: true, teams: ['north'] })
+    await resting(1)
+    await vi.advanceTimersByTimeAsync(MINUTE)
+    // The look, and the pause before the next attempt.
+    await resting(2)
+    await vi.advanceTimersByTimeAsync(HOUR)
+    expect(said).toMatchObject([{ msg: expect.stringMatching(/^skipped: /), teams: ['north'] }])
+    await query(url, 'drop trigger refuse on intake_ops.schedule_ticks')
+    time.set(new Date(at(2).getTime() + 30 * MINUTE))
+    await expect.poll(() => runs).toEqual(['run north'])
+    await resting(1)
+    finish()
+    await new Promise(setImmediate)
+    time.set(new Date(at(2).getTime() + 40 * MINUTE))
+    await resting(1)
+    expect([runs.length, said.length, await taken('north')]).toEqual([1, 1, [at(1)]])
+    await schedule.close()
+  })
+
   it('are reported by the timers that notice them late, as after the sleep of a machine, and then run', async () => {
     await using scene = await openScene(new Date(at(0).getTime() + MINUTE))
     const { open, runs, said, resting, taken } = scene
