@@ -179,6 +179,19 @@ test('what a killed scan noted is used', async () => {
   )
 })
 
+test('a scan that ends early forgets nothing of the pages after its end', async () => {
+  rig.service.records.patients = people(45)
+  await night()
+  const before = await pagesKnown()
+  rig.service.interfere = ({ url }, response) => {
+    if (!url.includes('page=2')) return false
+    response.writeHead(404).end()
+    return true
+  }
+  expect(await night()).toMatchObject({ text: expect.stringContaining('pages end after 10'), parsed: 0 })
+  expect(await pagesKnown()).toEqual(before)
+})
+
 test('a worker that has lost its slice changes nothing of what is known, and cannot make the scan of another fail', async () => {
   const options = { reader: 'r', recall: true }
   const page = (at: number) => ({ page: at, ids: ['p'], bytes: 'ab', hashes: 'cd', updatedTo: null })
