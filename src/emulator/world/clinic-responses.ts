@@ -53,7 +53,10 @@ export function generateAnswers(
   const form = response.form === null ? undefined : world.forms.get(response.form)
   if (form !== undefined) return fillForm(form, filling)
   const document = response.document === null ? undefined : world.documents.get(response.document)
-  return document === undefined ? NO_ANSWERS : fillDocument(document, filling)
+  if (document !== undefined) return fillDocument(document, filling)
+  // What is gone asks nothing any more: the answers stay.
+  const { answers, matrix_cells, files, e_signatures } = response
+  return { answers, matrix_cells, files, e_signatures }
 }
 
 /** These functions return undefined if there is no such response, or its state does not permit the change. */
