@@ -54,7 +54,7 @@ export function generateAnswers(
   if (form !== undefined) return fillForm(form, filling)
   const document = response.document === null ? undefined : world.documents.get(response.document)
   if (document !== undefined) return fillDocument(document, filling)
-  // What is gone asks nothing any more: the answers stay.
+  // A deleted form asks nothing any more: the answers stay.
   const { answers, matrix_cells, files, e_signatures } = response
   return { answers, matrix_cells, files, e_signatures }
 }
