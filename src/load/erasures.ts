@@ -104,13 +104,12 @@ export async function countSkipped(
   skipped: readonly SkippedRecord[],
 ): Promise<void> {
   if (skipped.length === 0) return
-  // Sorted, so that two loads that skip the same wait for each other and never deadlock.
-  const sorted = [...skipped].sort((a, b) => (a.hash < b.hash ? -1 : 1))
+  // In order, so that two loads that skip the same wait for each other and never deadlock.
   await sql`
     insert into intake_ops.erasures as known (hash, patient_hash, team_id, skipped, last_skipped_at)
     select decode(hash, 'hex'), decode(patient, 'hex'), ${teamId}, times, now()
-    from unnest(${sorted.map((erasure) => erasure.hash)}::text[], ${sorted.map((erasure) => erasure.patient)}::text[],
-      ${sorted.map((erasure) => erasure.times)}::bigint[]) as given (hash, patient, times)
+    from unnest(${skipped.map((erasure) => erasure.hash)}::text[], ${skipped.map((erasure) => erasure.patient)}::text[],
+      ${skipped.map((erasure) => erasure.times)}::bigint[]) as given (hash, patient, times)
     order by 1
     on conflict (hash) do update set skipped = known.skipped + excluded.skipped, last_skipped_at = now()`.execute(
     db,
@@ -129,7 +128,7 @@ export async function noteErased(
   former: readonly string[] = [],
 ): Promise<number> {
   const patientHash = erasures.hashOf({ stream: PERSONS.name, id: patient })
-  const hashes = [...subjects.map(erasures.hashOf), ...former].sort()
+  const hashes = [...subjects.map(erasures.hashOf), ...former]
   return await db.transaction().execute(async (transaction) => {
     await lockAlone(transaction, 'loading', String(erasures.teamId))
     const { numAffectedRows } = await sql`

@@ -248,8 +248,9 @@ describe('waiting dead letters', () => {
     expect(resolved).toEqual(['b', 'b'])
   })
 
-  test('are resolved except those that could not be read; those without an id are resolved', async () => {
+  test('are resolved except those that could not be read; those without an id or a run are resolved', async () => {
     await mixture()
+    await rowsOf(session, `update intake_ops.dead_letters set last_run_id = null where record_id = 'a'`)
     await resolveUnmet(session.db, { teamId, stream: 'patients', runId: '2' }, { except: ['b'] })
     const resolved = (await all()).filter(({ status }) => status === 'resolved').map((each) => each.record_id)
     expect(resolved).toEqual(['a', null])

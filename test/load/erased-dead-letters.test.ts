@@ -100,9 +100,31 @@ describe('is left out', () => {
       { source: 'x', data: [{ who: ERASED }] },
     ],
     ['a body that is an array', 'patients', null, [ERASED]],
+    [
+      'a record with a source that is no event, as entries of a log are',
+      'responses',
+      null,
+      { id: 'r', source: 'form', data: {}, patient: ERASED },
+    ],
+    [
+      'an event of another stream',
+      'forms',
+      null,
+      { source: 'response', event_type: 'x', data: { patient: ERASED } },
+    ],
   ])('%s', async (_, stream, recordId, body) => {
     expect(await kept(stream, [deadLetter(recordId, body)])).toEqual([])
     expect(await skipped()).toBe(1)
+    // It counts for the patient, whatever it was known by.
+    const counted = await rowsOf(
+      session,
+      'select hash = patient_hash as own, skipped::int from intake_ops.erasures where team_id = $1 order by 1',
+      [team],
+    )
+    expect(counted).toEqual([
+      { own: false, skipped: 0 },
+      { own: true, skipped: 1 },
+    ])
   })
 })
 

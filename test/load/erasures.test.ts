@@ -1,8 +1,8 @@
 /** An erasure during loads; and stored files without the rows of erased patients. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
-import { hashesOf, noteErased, openErasures } from '../../src/load/erasures.ts'
-import { withoutErasedRows } from '../../src/load/exports/erased-rows.ts'
+import { exportClient, exportPerson, hashesOf, noteErased, openErasures } from '../../src/load/erasures.ts'
+import { openErasedRows, withoutErasedRows } from '../../src/load/exports/erased-rows.ts'
 import { openExportText } from '../../src/load/exports/export-text.ts'
 import { openFileLines } from '../../src/load/exports/file-lines.ts'
 import { openFileProblems } from '../../src/load/exports/file-problems.ts'
@@ -194,6 +194,51 @@ describe('an erasure during loads', () => {
     ])
   })
 
+  test('a team whose number begins with that of another keeps its records, and ids may have any characters', async () => {
+    const id = 'p\t1\\n'
+    await note(id)
+    const erasures = await hashesOf(eraser.db, 1)
+    await noteErased(eraser.db, erasures, id, [{ stream: 'responses', id: 'r\\1' }])
+    await noteIn(12, 'p-2')
+    const person = (teamId: number, own: string) =>
+      recordEnvelope({ id: own }, { teamId, stream: 'patients', observedAt: at(1) })
+    const people = [1, 11, 12].flatMap((teamId) => [id, 'p-2'].map((own) => person(teamId, own)))
+    const response = (own: string, patient: string) =>
+      recordEnvelope({ id: own, answers: [], patient }, { teamId: 1, stream: 'responses', observedAt: at(1) })
+    const answers = [response('r-1', id), response('r\\1', 'p-2'), response('r-2', 'p\\t1\\n')]
+    await loader.client.query('begin')
+    expect(await write(patients, linesOf(patients, people))).toMatchObject({ changed: 4, erased: 2 })
+    expect(await write(responses, linesOf(responses, answers))).toMatchObject({ changed: 1, erased: 2 })
+    await loader.client.query('commit')
+    const { rows } = await eraser.client.query(
+      `select team_id as team, string_agg(id, ' ' order by id collate "C" desc) as ids from intake.patients group by 1 order by 1`,
+    )
+    expect(rows).toEqual([
+      { team: 1, ids: 'p-2' },
+      { team: 11, ids: `p-2 ${id}` },
+      { team: 12, ids: id },
+    ])
+    expect(await idsOf('responses')).toEqual(['r-2'])
+  })
+
+  test('teams that the caller has found to have no erasures are not checked, and the others are', async () => {
+    for (const teamId of [1, 2]) await noteIn(teamId, 'p-1')
+    const states = [1, 2].map((teamId) =>
+      recordEnvelope({ id: 'p-1' }, { teamId, stream: 'patients', observedAt: at(1) }),
+    )
+    const batch = { stream: patients, lines: linesOf(patients, states), from: READS }
+    for (const [withoutErasures, erased] of [
+      [[], 2],
+      [[2], 1],
+      [[1, 2], 0],
+    ] as const) {
+      await loader.client.query('begin')
+      const result = await writeBatch(loader, { ...batch, withoutErasures: new Set(withoutErasures) })
+      await loader.client.query('rollback')
+      expect(result).toMatchObject({ changed: 2 - erased, erased })
+    }
+  })
+
   test('a dead letter of the patient is not kept, readable or not; one of another patient is', async () => {
     await note('patient-1')
     const event = (data: unknown) =>
@@ -283,6 +328,37 @@ describe('an erasure during loads', () => {
     )
     expect(counted.map(({ skipped }) => skipped)).toEqual([0, 1, 1])
   })
+})
+
+test('a row of a file without a client id is that of a person with the same e-mail and names, in any case', async () => {
+  await using database = await createTestDatabase()
+  await using session = await openSession({ url: database.url, purpose: 'files' })
+  const subjects = [
+    { stream: 'patients', id: 'p-1' },
+    exportClient('c-1'),
+    ...[exportPerson(['ann@x', 'Ann', 'Lee']), exportPerson(['bo@x', 'Bo', 'Ba'])],
+  ]
+  await noteErased(session.db, await hashesOf(session.db, 1), 'p-1', subjects)
+  await noteErased(session.db, await hashesOf(session.db, 2), 'p-9', [{ stream: 'patients', id: 'p-9' }])
+  const erased = (await openErasedRows(session.db, 1))!
+  const rows: readonly (readonly [isErased: boolean, ...cells: string[]])[] = [
+    ...[[true, 'p-1', '', '', ''] as const, [true, 'c-1'] as const, [false, 'client c-1'] as const],
+    ...[[false, 'p-9', '', '', ''] as const, [false, 'P-1'] as const],
+    // Client id, first name, last name, e-mail.
+    ...[[true, '', 'Ann', 'Lee', 'ann@x'] as const, [true, '', 'ANN', 'lee', 'Ann@X'] as const],
+    ...[[false, '', 'AnnL', 'ee', 'ann@x'] as const, [false, '', 'Ann', '', 'ann@x'] as const],
+    ...[[false, '', 'Lee', 'Ann', 'ann@x'] as const, [false, ''] as const],
+    [false, 'p-2', 'Ann', 'Lee', 'ann@x'],
+  ]
+  for (const [isErased, ...cells] of rows) expect([cells, erased.isErased(cells)]).toEqual([cells, isErased])
+  expect(erased.met).toBe(4)
+  await erased.count()
+  const counted = await ask(
+    database.url,
+    'select skipped::int from intake_ops.erasures where skipped > 0 order by 1',
+  )
+  expect(counted).toEqual([{ skipped: 1 }, { skipped: 1 }, { skipped: 2 }])
+  expect(await openErasedRows(session.db, 3)).toBeNull()
 })
 
 describe('an erasure in files', () => {

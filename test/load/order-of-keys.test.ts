@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { claimSlices } from '../../src/load/claims.ts'
 import { recordFindings } from '../../src/load/dead-letters.ts'
+import { countSkipped, hashesOf, noteErased } from '../../src/load/erasures.ts'
 import { prepareStaging, writeBatch } from '../../src/load/merge/write-batch.ts'
 import { requestRefetches } from '../../src/load/refetches.ts'
 import { insertRun } from '../../src/load/slice.ts'
@@ -81,7 +82,26 @@ async function claim(): Promise<void> {
   expect(await claimSlices(one.db, { ...claiming, most: 5 })).toHaveLength(5)
 }
 
+/** The hashes of five ids, which have another order than the ids. */
+async function erase(known: boolean): Promise<void> {
+  await rowsOf(one, 'delete from intake_ops.erasures')
+  // Of a team without records.
+  const erasures = await hashesOf(one.db, 9)
+  const subjects = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ stream: 'patients', id }))
+  if (known) await noteErased(one.db, erasures, 'a', subjects)
+  else {
+    const [patient, ...hashes] = subjects.map(erasures.hashOf) as [string, ...string[]]
+    await countSkipped(
+      one.db,
+      erasures,
+      [patient, ...hashes].map((hash) => ({ hash, patient, times: 1 })),
+    )
+  }
+}
+
 test.each<[string, () => Promise<unknown>, Readonly<Record<string, string>>]>([
+  ['erased records', () => erase(true), { 'intake_ops.erasures': `encode(hash, 'hex')` }],
+  ['records that are skipped', () => erase(false), { 'intake_ops.erasures': `encode(hash, 'hex')` }],
   ['records that are merged', () => merge(1), { 'intake_raw.records': 'id', 'intake.patients': 'id' }],
   ['problems and drift', find, { 'intake_ops.problems': 'path', 'intake_ops.drift': 'path' }],
   ['records that are to be fetched', request, { 'intake_ops.refetches': 'id' }],

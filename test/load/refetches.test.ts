@@ -119,28 +119,31 @@ it('a partial record is fetched at once, others a second later: the clock of the
   await scene.rows('rollback')
 })
 
-it('a further request changes what is asked for, and neither when it is due nor what was tried', async () => {
-  const request = { ...member(20, 'new'), origin: 'event:first' }
-  await requestRefetches(scene.session.db, [request])
-  await scene.rows(
-    `update intake_ops.refetches set requested_at = '2020-01-01', due_at = '2020-01-02', attempts = 3, failures = 2`,
-  )
-  const row = async () => {
-    const [found] = await scene.rows(
-      `select *, extract(epoch from since - '2026-01-01T12:00:00Z')::int as since from intake_ops.refetches`,
+it.each(['2020-01-02', '2100-01-02'])(
+  'a further request changes what is asked for, and neither when it is due (%s) nor what was tried',
+  async (due) => {
+    const request = { ...member(20, 'new'), origin: 'event:first' }
+    await requestRefetches(scene.session.db, [request])
+    await scene.rows(
+      `update intake_ops.refetches set requested_at = '2020-01-01', due_at = '${due}', attempts = 3, failures = 2`,
     )
-    return found
-  }
-  const before = await row()
-  expect(before).toMatchObject({ origin: 'event:first', asked: '1', attempts: 3, failures: 2, since: 20 })
-  for (const since of [30, 10]) await requestRefetches(scene.session.db, [{ ...member(since, 'new') }])
-  expect(await row()).toEqual({ ...before, asked: '3', since: 30 })
-  const partial = { ...member(40, 'new'), reason: 'partial', origin: 'event:partial' } as const
-  await requestRefetches(scene.session.db, [partial])
-  expect(await row()).toEqual({ ...before, asked: '4', since: 40, reason: 'partial' })
-  await requestRefetches(scene.session.db, [conflicting('new'), partial])
-  expect(await row()).toEqual({ ...before, asked: '5', since: null, reason: conflicting().reason })
-})
+    const row = async () => {
+      const [found] = await scene.rows(
+        `select *, extract(epoch from since - '2026-01-01T12:00:00Z')::int as since from intake_ops.refetches`,
+      )
+      return found
+    }
+    const before = await row()
+    expect(before).toMatchObject({ origin: 'event:first', asked: '1', attempts: 3, failures: 2, since: 20 })
+    for (const since of [30, 10]) await requestRefetches(scene.session.db, [{ ...member(since, 'new') }])
+    expect(await row()).toEqual({ ...before, asked: '3', since: 30 })
+    const partial = { ...member(40, 'new'), reason: 'partial', origin: 'event:partial' } as const
+    await requestRefetches(scene.session.db, [partial])
+    expect(await row()).toEqual({ ...before, asked: '4', since: 40, reason: 'partial' })
+    await requestRefetches(scene.session.db, [conflicting('new'), partial])
+    expect(await row()).toEqual({ ...before, asked: '5', since: null, reason: conflicting().reason })
+  },
+)
 
 it('of requests in one batch, the first of the strictest reason is the origin', async () => {
   const from = (origin: string, over: Partial<RefetchRequest> = {}) => ({

@@ -1,11 +1,13 @@
 /** Each column of slices and their checkpoints, after each step that a run or a worker takes; and who claims next. */
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { cancelRun } from '../../src/load/cancel-run.ts'
 import { beat, type ClaimedSlice, claimSlices, goesOn, settleClaimed } from '../../src/load/claims.ts'
 import { cancelSlices, closeAbandoned, release, releaseLost } from '../../src/load/lost-slices.ts'
 import { insertRun, settleSlice } from '../../src/load/slice.ts'
 import { rowsOf } from './loading.ts'
-import { keepPlannedRuns, north, plan, session, south, work } from './planned-runs.ts'
+import { database, keepPlannedRuns, north, plan, session, south, work } from './planned-runs.ts'
 
 keepPlannedRuns()
 
@@ -157,6 +159,41 @@ test('a stream that is canceled is no takeover; a run without a process settles 
   expect((await after(() => closeAbandoned(session.db, run))).slice(1, 3)).toEqual([
     south1,
     'end canceled by nobody epoch 0, 0 takeovers, times old old - - now, no result',
+  ])
+})
+
+test('a run that is canceled before a worker began it settles its streams and its end, with the time', async () => {
+  const run = await plan(['north forms', 'south forms'])
+  await rowsOf(
+    session,
+    `insert into intake_ops.checkpoints (team_id, stream, slice, epoch) values ($1, 'forms', 'part', 7)`,
+    [north],
+  )
+  const cancel = () => cancelRun({ url: database.url, clock: systemClock, forMs: 0 }, Number(run))
+  const lines = (await after(cancel)).map((line) => line.replace(/\{.*/, 'a report'))
+  const canceled = 'canceled by nobody epoch 0, 0 takeovers, times old old - - now'
+  expect(lines).toEqual([
+    ...[
+      `north/forms ${canceled}, a report`,
+      `south/forms ${canceled}, a report`,
+      `end ${canceled}, no result`,
+    ],
+    'checkpoint north/formspart epoch 7, old, cursor ',
+  ])
+})
+
+test('the checkpoint of a part of a stream is not that of a slice, which is of the whole', async () => {
+  await plan(['north forms'])
+  const { claim } = await work('aaaaaaa1')
+  const [forms] = (await claim(1)) as [ClaimedSlice]
+  await rowsOf(
+    session,
+    `insert into intake_ops.checkpoints (team_id, stream, slice, epoch) values ($1, 'forms', 'part', 7)`,
+    [north],
+  )
+  expect((await after(() => release(session.db, forms))).slice(2)).toEqual([
+    'checkpoint north/forms epoch 2, old, cursor ',
+    'checkpoint north/formspart epoch 7, old, cursor ',
   ])
 })
 
