@@ -123,6 +123,27 @@ test('more than a portion is fetched once each, though every third turns out to 
   expect(source.tally).toMatchObject({ deleted: 800, changed: 0, unchanged: 7 })
 })
 
+test('conflicts of every portion are reported', async () => {
+  await rig.hold('patients', [person('a'), person('d')], ago(-7_200))
+  await rig.hold('patients', [person('b'), person('c')], ago(60))
+  const scan = await scanned([])
+  const portions: number[] = []
+  const missing: ScanReport['seenIds']['missing'] = (place, since, limit) => {
+    portions.push(limit)
+    return scan.seenIds.missing(place, since, Math.min(limit, 2))
+  }
+  const source = await rig.source('patients')
+  const report = await proveDeletes(
+    source,
+    rig.session,
+    { ...scan, seenIds: { ...scan.seenIds, missing } },
+    false,
+  )
+  expect(report).toEqual({ kind: 'done', conflicting: ['a', 'd'] })
+  expect((await state()).gone).toEqual(['b', 'c'])
+  expect(portions).toEqual([1, 500, 500])
+})
+
 test('a failing fetch becomes a dead letter, and no tombstone', async () => {
   await rig.hold('patients', [person('a'), person('b')], ago(60))
   rig.service.interfere = ({ url }, response) => {

@@ -51,6 +51,10 @@ test('it is kept at once where there are two hundred thousand ids', async () => 
   expect(progress.isDue()).toBe(false)
   progress.add({ number: 2 } as Facts, ['b'])
   expect(progress.isDue()).toBe(true)
+  await progress.keep(async () => ({ startedAt: ago(0), newest: null, unsettled: new Set() }))
+  expect(progress.isDue()).toBe(false)
+  progress.add({ number: 3 } as Facts, Array(199_999).fill('a'))
+  expect(progress.isDue()).toBe(false)
 })
 
 test('of pages that are kept together, each is left out whose records are not all stored as it showed them', async () => {
@@ -58,16 +62,33 @@ test('of pages that are kept together, each is left out whose records are not al
   const erasures = await hashesOf(rig.session.db, rig.teamId)
   for (const id of ['erased', 'erased too'])
     await noteErased(rig.session.db, erasures, id, [{ stream: 'patients', id }])
-  const place = { teamId: rig.teamId, stream: 'patients', runId: '1' } as const
-  const deadLetter = { recordId: 'dead', origin: 'run:1 page:5', reason: 'r', body: '{}' }
-  await storeDeadLetters(rig.session.db, place, [deadLetter])
-  const ids = ['a', 'erased', null, 'unsettled', 'dead', 'b', 'erased too', 'c']
+  const refused = async (id: string, over: object = {}) => {
+    const place = { teamId: rig.teamId, stream: 'patients', runId: '1', ...over } as const
+    await storeDeadLetters(rig.session.db, place, [
+      { recordId: id, origin: 'run:1 page:5', reason: 'r', body: `"${id}"` },
+    ])
+  }
+  await refused('dead')
+  // These say nothing about what this run read.
+  await refused('dead before', { runId: '0' })
+  await refused('dead elsewhere', { teamId: rig.otherId })
+  await refused('dead form', { stream: 'forms' })
+  await refused('discarded')
+  await rig.rows(`update intake_ops.dead_letters set status = 'discarded' where record_id = 'discarded'`)
+  const others = ['dead before', 'dead elsewhere', 'dead form', 'discarded']
+  const ids = ['a', 'erased', null, 'unsettled', 'dead', 'b', 'erased too', ...others, 'a\0b', '\ud800']
   for (const [at, id] of ids.entries()) progress.add({ number: at + 1 } as Facts, [`${at}`, id])
   await progress.keep(async () => ({ startedAt: ago(0), newest: null, unsettled: new Set(['unsettled']) }))
-  expect(await rig.rows('select page, ids from intake_ops.scan_pages order by page')).toEqual([
+  const kept = () => rig.rows('select page, ids from intake_ops.scan_pages order by page')
+  expect(await kept()).toEqual([
     { page: 1, ids: ['0', 'a'] },
     { page: 6, ids: ['5', 'b'] },
-    { page: 8, ids: ['7', 'c'] },
+    ...others.map((id, at) => ({ page: at + 8, ids: [`${at + 7}`, id] })),
   ])
-  expect(await rig.rows('select pages from intake_ops.scans')).toEqual([{ pages: 3 }])
+  expect(await rig.rows('select pages from intake_ops.scans')).toEqual([{ pages: 6 }])
+  // Read again, with other results.
+  for (const number of [1, 6]) progress.add({ number } as Facts, [`again ${number}`])
+  await progress.keep(async () => ({ startedAt: ago(0), newest: null, unsettled: new Set(['again 1']) }))
+  expect((await kept()).map(({ page }) => page)).toEqual([6, 8, 9, 10, 11])
+  expect(await rig.rows('select pages from intake_ops.scans')).toEqual([{ pages: 5 }])
 })
