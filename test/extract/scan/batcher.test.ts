@@ -70,12 +70,24 @@ test('three hundred changed records are loaded at once while no other batch is, 
     await free
     return result
   }
-  const { batcher, source } = await open('skip-unchanged', { load })
+  let compared = 0
+  const loaders = {
+    ready: rig.loaders.ready,
+    run: <Result>(work: Parameters<typeof rig.loaders.run<Result>>[0]) =>
+      rig.loaders.run(work).finally(() => {
+        compared += 1
+      }),
+  }
+  const { batcher, source } = await open('skip-unchanged', { load, loaders })
   const sizes = () => noting.batches.map(({ ids }) => ids.length)
   const all = people(650)
   await batcher.add(all.slice(0, 300), [])
   await expect.poll(sizes).toEqual([300])
-  await batcher.add(all.slice(300, 650), [])
+  await batcher.add(all.slice(300, 600), [])
+  await expect.poll(() => compared).toBe(2)
+  // Gathered in many turns.
+  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate)
+  await batcher.add(all.slice(600), [])
   const done = batcher.finish()
   isFree()
   await done
@@ -152,6 +164,15 @@ describe('a batch', () => {
     await batcher.add([person(1)], [])
     await batcher.finish()
     expect(batches.map((batch) => batch.mode)).toEqual([mode])
+  })
+
+  test('is not cut short by a record that was in an earlier one', async () => {
+    const { batcher, batches } = await open('straight')
+    const all = people(2_520)
+    await batcher.add(all.slice(0, 2_500), [])
+    await batcher.add([...all.slice(0, 10), ...all.slice(2_500)], [])
+    await batcher.finish()
+    expect(batches.map(({ ids }) => ids.length)).toEqual([2_500, 30])
   })
 
   test('of compared records is loaded straight if the warehouse has none of them; changed and deleted ones are merged', async () => {
