@@ -344,6 +344,26 @@ describe('it begins again', () => {
     expect(again.asked.filter((page) => page === 3)).toHaveLength(1)
     expect(await stored()).toHaveLength(201)
   })
+
+  test('for a list that is read a second time because a page repeated a record of another', async () => {
+    rig.service.records.patients = people(60)
+    let times = 0
+    rig.service.interfere = ({ url }, response) => {
+      const at = new URL(url, rig.service.url)
+      if (at.searchParams.get('page') !== '2') return false
+      times += 1
+      if (times > 1) return false
+      const results = [...people(20).slice(10, 19), person('p000')]
+      at.searchParams.set('page', '3')
+      json(response, { count: 60, next: at.href, previous: null, results })
+      return true
+    }
+    await rig.hold('patients', [person('p000')], ago(60))
+    const again = await night()
+    expect(again).toMatchObject({ text: null, fetchedById: ['p000'], tally: { fetched: 60 } })
+    expect(again.asked.toSorted((a, b) => a - b)).toEqual(range(1, 6).flatMap((page) => [page, page]))
+    expect(await stored()).toHaveLength(60)
+  })
 })
 
 describe('a page is read again', () => {

@@ -1,4 +1,4 @@
-/** Windows whose records, filter or checkpoint are in doubt: what is counted, decided and reported. */
+/** Windows with conflicts, withheld deletes, or a filter or checkpoint that is not trusted: what is counted and reported. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { type Instant, instantOf, microsOf } from '../../../src/core/time.ts'
