@@ -124,7 +124,10 @@ const RULES = `
   returns void language plpgsql as $$
   begin
     perform citus_rules.place(table_name, distribution_column::name, false);
-    if colocate_with not in ('default', 'none') and not exists (
+    if (colocate_with = 'none') <> (select count(*) = 1 from citus_rules.placed where not is_reference) or colocate_with = 'default' then
+      raise exception '% is placed by %', table_name, colocate_with;
+    end if;
+    if colocate_with <> 'none' and not exists (
       select from citus_rules.placed as first join citus_rules.placed as own on own.type = first.type
       where first.relation = colocate_with::regclass and not first.is_reference and own.relation = table_name) then
       raise exception '% cannot be co-located with %', table_name, colocate_with;
@@ -172,7 +175,11 @@ describe('sql/citus.sql', () => {
     const inSchema = (schema: string) =>
       [...placed.keys()].filter((name) => name.startsWith(`${schema}.`)).toSorted()
     expect(inSchema('intake')).toEqual(named(rows).toSorted())
-    expect(inSchema('intake_raw')).toContain('intake_raw.records')
+    expect(
+      inSchema('intake_raw')
+        .map((name) => name.slice(11))
+        .join(' '),
+    ).toBe('export_chunks export_files known_pages list_entries record_history records removed_records')
     expect(
       [...placed].filter(([, isReference]) => isReference).map(([name]) => name.replace(/^intake\./, '')),
     ).toEqual([

@@ -17,6 +17,7 @@ const TABLESPACE = `intake_test_${randomBytes(6).toString('hex')}`
 const ADDED = `
   alter table intake.patients set (autovacuum_vacuum_scale_factor = 0.01, toast.autovacuum_enabled = false);
   alter table intake.patients alter column city set statistics 7;
+  alter table intake.patients alter column zipcode set statistics 0;
   alter table intake.patients alter column state set (n_distinct = 50);
   alter table intake.patients alter column address set storage external;
   alter table intake.patients add constraint "has a State" check (state <> '');
@@ -28,11 +29,14 @@ const ADDED = `
   create statistics intake.places (dependencies) on city, state from intake.patients;
   create policy "only Vermont" on intake.patients as restrictive for select to intake_clinical using (state = 'VT');
   comment on policy "only Vermont" on intake.patients is 'Others are elsewhere.';
+  create policy "of its writers" on intake.patients for insert with check (city is not null);
   alter table intake.patients force row level security;
   grant select (team_id, id), update on intake.patients to intake_analyst with grant option;
   grant select on intake.messages to public;
   revoke truncate on intake.messages from intake_loader;
   alter table intake.responses disable trigger newest_deleted;
+  alter table intake.responses enable always trigger newest_inserted;
+  alter table intake.responses enable replica trigger newest_updated;
   comment on trigger newest_deleted on intake.responses is 'Not now.';
   create schema reports;
   create view reports.names with (security_barrier, security_invoker) as
