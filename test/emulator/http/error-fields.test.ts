@@ -85,7 +85,23 @@ it.each<[string, string, () => unknown, string]>([
   ['POST', '/v2/messages', () => ({ ...message(), target_phone_number: 7 }), 'target_phone_number'],
   ['POST', '/v2/messages', () => ({ ...message(), scheduled_at: 'x' }), 'scheduled_at'],
   ['PUT', '/v2/messages/SCHEDULED', () => ({ form: null, packet: null, document: null }), 'non_field_errors'],
+  ...[0, false, 7, [], {}].map((scheduled_at): [string, string, () => unknown, string] => [
+    ...(['POST', '/v2/messages', () => ({ ...message(), scheduled_at }), 'scheduled_at'] as const),
+  ]),
+  ...[0, false, [], {}].map((target_email): [string, string, () => unknown, string] => [
+    ...(['POST', '/v2/messages', () => ({ ...message(), target_email }), 'target_email'] as const),
+  ]),
+  ['POST', '/v2/messages', () => ({ ...message(), message_type: null }), 'message_type'],
+  [
+    'POST',
+    '/v2/messages',
+    () => ({ ...message(), preferred_delivery_method: null }),
+    'preferred_delivery_method',
+  ],
   ['PUT', '/v2/messages/SENT', () => ({}), 'status'],
+  ['PUT', '/v2/messages/SENT', () => ({ target_email: 'x' }), 'status'],
+  ['PATCH', '/v2/messages/SENT/scheduled', () => ({ scheduled_at: 'x' }), 'status'],
+  ['PATCH', '/v2/messages/SENT/scheduled', () => ({ status: 'x' }), 'status'],
   ['DELETE', '/v2/messages/SENT', () => undefined, 'status'],
   ['PATCH', '/v2/messages/SENT/scheduled', () => ({ status: 'cancelled' }), 'status'],
   ['PATCH', '/v2/messages/SCHEDULED/scheduled', () => ({ status: 'sent' }), 'status'],

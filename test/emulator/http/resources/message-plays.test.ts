@@ -26,6 +26,8 @@ new form:FORM,target_email:x@b.INVALID | 200
 new form:FORM,target_email:x@invalid.de | 200
 new form:FORM,preferred_delivery_method:sms,target_email:x@b.invalid | 200
 new form:FORM,message_type:reminder,target_phone:7 | put message_type:other | 200
+new form:UPPER,preferred_delivery_method:sms,target_email:,phone_number:7 | put target_email:x@b.de | put target_email: | 200
+new form:FORM,target_phone_number: | put form:UPPER,target_phone: | put target_phone:7 | put target_phone:null | 200
 new form:FORM,scheduled_at:10 | 9999 | 1 | delete
 new form:FORM,scheduled_at:0 | 199 | 1
 new form:FORM,scheduled_at:-10 | put scheduled_at:10 | 200 | 9800
@@ -82,7 +84,7 @@ it('a message is what it was after each step, and asks for the same responses', 
     })).id
     const names: Record<string, string> = {
       ...{ FORM: form, OTHER: other, PACKET: packet, DOCUMENT: document },
-      ...{ PATIENT: patient, SECOND: second, SILENT: make('Cy') },
+      ...{ PATIENT: patient, SECOND: second, SILENT: make('Cy'), UPPER: form.toUpperCase() },
     }
     const start = Date.parse(world.now())
     const meant = (name: string, text: string) => {

@@ -80,6 +80,8 @@ describe('a message', () => {
     const form = { uid: forms[1].id }
     const { body } = await post({ patient: { id: patient.id }, form, message_type })
     expect(body).toMatchObject({ patient: { id: patient.id }, form: { id: forms[1].id }, message_type })
+    const both = { uid: forms[0].id, id: forms[1].id }
+    expect((await made({ form: both })).form.id).toBe(forms[1].id)
   })
 
   it('with an empty time is sent at once', async () => {

@@ -209,8 +209,30 @@ describe('the list of messages', () => {
     },
   )
 
-  it('is empty for an unknown patient', async () => {
-    expect((await caller.get('/v2/messages?patient=nobody')).body.results).toEqual([])
+  it('is empty for an unknown id, also of what many messages are not about', async () => {
+    for (const name of ['patient', 'form', 'packet', 'document'])
+      for (const id of ['nobody', '', '00000000-0000-4000-8000-000000000000'])
+        expect([name, id, (await caller.get(`/v2/messages?${name}=${id}`)).body.count]).toEqual([name, id, 0])
+  })
+
+  it('satisfies every filter where there are several', async () => {
+    const all = await caller.rows('/v2/messages?page_size=1000')
+    for (const [status, method] of [
+      ...['sent', 'cancelled'].flatMap((one) => [[one, 'sms'] as const, [one, 'email'] as const]),
+    ]) {
+      const both = all.filter((one) => one.status === status && one.preferred_delivery_method === method)
+      const { id } = (both[0] ?? all[0]).patient
+      for (const name of ['delivery_method', 'preferred_delivery_method']) {
+        const query = `/v2/messages?page_size=2&status=${status}&${name}=${method}`
+        expect(await caller.rows(query)).toEqual(both)
+        expect(await caller.rows(`${query}&patient=${id}`)).toEqual(
+          both.filter(({ patient }) => patient.id === id),
+        )
+      }
+      expect(
+        (await caller.get(`/v2/messages?delivery_method=${method}&preferred_delivery_method=x`)).body.count,
+      ).toBe(0)
+    }
   })
 
   it('does not have another team’s messages, and neither does a GET by id', async () => {
