@@ -119,11 +119,13 @@ it.each([
   // Refusals end with real time alone.
   control.advance(2000)
   expect(await limited()).toBe('2')
-  await time.pass(1000)
+  await time.pass(900)
+  expect(await limited()).toBe('2')
+  await time.pass(100)
   expect(await limited()).toBe('1')
   await time.pass(1000)
   expect(await limited()).toBe(null)
   expect(control.requests().map(({ at: came }) => came - START - time.milliseconds() * 1000)).toEqual([
-    ...[-2_000_000, -2_000_000, -2_000_000, -1_000_000, 0],
+    ...[-2_000_000, -2_000_000, -2_000_000, -1_100_000, -1_000_000, 0],
   ])
 })

@@ -2,6 +2,7 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'
 import { type Caller, callerOf } from '../caller.ts'
+import { formOf, lines, postUpload } from './resources/uploading.ts'
 
 let emulator: Emulator
 let first: Caller
@@ -31,7 +32,21 @@ describe('credentials', () => {
 
   it('that match no pair answer 403, also those of the other environment and a mix of two teams', async () => {
     const mixed = { ...first.credentials, 'X-API-SECRET': second.credentials['X-API-SECRET']! }
-    for (const headers of [{ 'X-API-KEY': 'a', 'X-API-SECRET': 'b' }, sandbox.credentials, mixed]) {
+    const pairs = [
+      ...[
+        ['my-key', 'my-secre'],
+        ['my-key', 'my-secret-'],
+        ['my-key', 'my-Secret'],
+        ['my-ke', 'my-secret'],
+      ],
+      ...[
+        ['my-keys', 'my-secret'],
+        ['my-secret', 'my-key'],
+        ['my-key', 'my-key'],
+        ['a', 'b'],
+      ],
+    ].map(([key, secret]) => ({ 'X-API-KEY': key!, 'X-API-SECRET': secret! }))
+    for (const headers of [...pairs, sandbox.credentials, mixed]) {
       const { status, body } = await first.get('/v2/patients', headers)
       expect({ status, body }).toEqual({ status: 403, body: { detail: 'Invalid credentials.' } })
     }
@@ -58,11 +73,22 @@ describe('isolation', () => {
     const seen = new Set<string>()
     let total = 0
     for (const caller of [first, second, sandbox, callerOf(emulator, 1, 1)]) {
-      for (const resource of ['patients', 'forms', 'packets', 'documents']) {
-        for (const { id } of await caller.rows(`/v2/${resource}`)) {
-          seen.add(id)
-          total += 1
-        }
+      const { body: hook } = await caller.send('POST', '/v2/webhooks', { target_url: 'http://127.0.0.1:1/' })
+      const { body: upload } = await postUpload(caller, formOf(lines(1)))
+      const rows: { id: string }[] = [hook, upload, { id: hook.signature_secret }]
+      for (const resource of [
+        'patients',
+        'forms',
+        'packets',
+        'documents',
+        'messages',
+        'responses',
+        'export-csv',
+      ])
+        rows.push(...(await caller.rows(`/v2/${resource}?page_size=1000`)))
+      for (const { id } of rows) {
+        seen.add(id)
+        total += 1
       }
     }
     expect(seen.size).toBe(total)
@@ -132,8 +158,8 @@ it('a body that is too large is refused with only a detail', async () => {
 
 describe('a malformed request', () => {
   /** Sends bytes as they are and returns all that comes back. */
-  async function raw(text: string): Promise<string> {
-    const { hostname, port } = new URL(first.baseUrl)
+  async function raw(text: string, caller = first): Promise<string> {
+    const { hostname, port } = new URL(caller.baseUrl)
     const socket = connect(Number(port), hostname)
     socket.write(text)
     let answer = ''
@@ -152,11 +178,16 @@ describe('a malformed request', () => {
     ['no host', 'GET /v2/forms HTTP/1.1\r\n\r\n', 401],
     ['an expectation', 'GET /v2/forms HTTP/1.1\r\nHost: x\r\nExpect: nonsense\r\n\r\n', 401],
   ])('%s is answered with the environment and detail alone', async (_title, text, status) => {
-    const answer = await raw(text)
-    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
-    expect(answer.toLowerCase()).toContain('x-service-environment: production')
-    expect(answer).toMatch(/\r\ndate: \w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT\r\n/i)
-    expect(Object.keys(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))))).toEqual(['detail'])
+    for (const [caller, name] of [
+      [first, 'production'],
+      [sandbox, 'sandbox'],
+    ] as const) {
+      const answer = await raw(text, caller)
+      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+      expect(answer.toLowerCase()).toContain(`x-service-environment: ${name}\r\n`)
+      expect(answer).toMatch(/\r\ndate: \w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT\r\n/i)
+      expect(Object.keys(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))))).toEqual(['detail'])
+    }
   })
 
   it('an invalid content type is malformed input', async () => {

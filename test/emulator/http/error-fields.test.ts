@@ -151,19 +151,25 @@ it.each(['patients.txt', 'patients.csv'])('an upload that is refused names its f
   expect([status, Object.keys(body)]).toEqual([400, ['file']])
 })
 
-it.each<[string, readonly string[]]>([
+const FILTERS: readonly (readonly [list: string, filters: readonly string[]])[] = [
   ['patients', ['search', 'email', 'first_name', 'last_name', 'phone_number', 'external_id']],
   ['messages', ['patient', 'form', 'packet', 'document', 'delivery_method', 'preferred_delivery_method']],
   ['messages', ['status', 'message_type', 'target_email', 'target_phone_number']],
   ['responses', ['patient', 'form', 'packet', 'submitted_on', 'submitted_after', 'submitted_before']],
   ['webhooks/events', ['webhook_config', 'status', 'source', 'event_type']],
-  ['webhooks', []],
-  ['export-csv', []],
-])('the list of %s knows its filters and no other', async (list, filters) => {
+  ...['webhooks', 'export-csv', 'forms', 'packets', 'documents'].map((list) => [list, []] as const),
+]
+
+it.each(FILTERS)('the list of %s knows its filters and no other', async (list, filters) => {
   const query = [...filters, 'page', 'page_size'].map((name) =>
     name.startsWith('submitted') ? `${name}=2026-01-01` : `${name}=1`,
   )
   expect((await caller.get(`/v2/${list}?${query.join('&')}`)).status).toBe(200)
-  const { status, body }: Loose = await caller.get(`/v2/${list}?other=1`)
-  expect([status, Object.keys(body)]).toEqual([400, ['other']])
+  const others = FILTERS.flatMap(([, all]) => all).filter((name) => !filters.includes(name))
+  // Those of messages are in two rows.
+  const own = FILTERS.filter(([name]) => name === list).flatMap(([, all]) => all)
+  for (const name of ['other', 'id', 'type', ...others].filter((one) => !own.includes(one))) {
+    const { status, body }: Loose = await caller.get(`/v2/${list}?${name}=1`)
+    expect([status, Object.keys(body)]).toEqual([400, [name]])
+  }
 })

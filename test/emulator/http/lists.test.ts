@@ -62,6 +62,8 @@ describe('a list', () => {
     const [{ id }] = await rows('/v2/export-csv')
     const { headers } = await send('POST', '/v2/export-csv?type=raw_text', { id })
     expect(headers.get('content-type')).toMatch(/^text\/plain/)
+    await using scrolled = await startEmulator({ port: 0, patients: 7, shape: 'filters-ignored+cursor' })
+    expect(new Set(idsOf(await callerOf(scrolled).rows('/v2/patients?page_size=3&email=x'))).size).toBe(7)
   })
 
   it('has absolute links that keep the caller’s query, and none at either end', async () => {

@@ -85,8 +85,46 @@ it('has the real time of each request, in microseconds, whatever the time of the
 it('begins anew when it is reset, and so do the counters', async () => {
   await caller.get('/v2/forms')
   expect([logged().length, emulator.control.counters().requests]).toEqual([1, 1])
+  const before = [emulator.control.counters(), emulator.control.requests()] as const
+  await caller.get('/v2/forms')
   emulator.control.resetCounters()
   expect([logged().length, emulator.control.counters().requests]).toEqual([0, 0])
+  // They are as they were when they were asked for.
+  expect(before.map((one) => ('requests' in one ? one.requests : one.length))).toEqual([1, 1])
+})
+
+it('has redirects to a path with a slash, the environment of each request, and its query', async () => {
+  await using slashed = await startEmulator({ port: 0, patients: 1, shape: 'trailing-slash' })
+  await callerOf(slashed, 1).get('/v2/forms?page=1')
+  await callerOf(slashed, 0).get('/v2/forms/?page=1', {})
+  await callerOf(slashed, 1).get('/v2/nothing/%zz')
+  const records = slashed.control.requests()
+  expect(records.map(({ at: _, ...rest }) => rest)).toEqual([
+    {
+      environment: 'sandbox',
+      team: null,
+      method: 'GET',
+      url: '/v2/forms?page=1',
+      withCredentials: true,
+      status: 301,
+    },
+    {
+      environment: 'production',
+      team: null,
+      method: 'GET',
+      url: '/v2/forms/?page=1',
+      withCredentials: false,
+      status: 401,
+    },
+    {
+      environment: 'sandbox',
+      team: null,
+      method: 'GET',
+      url: '/v2/nothing/%zz',
+      withCredentials: true,
+      status: 404,
+    },
+  ])
 })
 
 it('an empty credential is a missing one', async () => {

@@ -77,6 +77,27 @@ describe('a target outside loopback', () => {
     expect((await attemptAt(`http://localhost:${port}/hooks`)).status).toBe('succeeded')
   })
 
+  it('gets events under a name elsewhere only if that is allowed', async () => {
+    // The first address is this machine's, so that the event arrives.
+    addresses.set('elsewhere.example', [HERE, THERE])
+    const { port } = new URL(receiver.url)
+    const error = (await attemptAt(`http://elsewhere.example:${port}/hooks`)).error
+    expect([error, receiver.deliveries.length]).toEqual([REFUSED, 0])
+    codes.set('gone.example', 'ENOTFOUND')
+    expect((await attemptAt(`http://gone.example:${port}/hooks`, true)).error).toBe('name not found')
+  })
+
+  it('is none where its address is loopback, also in brackets', async () => {
+    const sender = openSender({ allowRemote: false, timeoutMs: 5000 })
+    const post = async (url: string) => (await sender.post(url, Buffer.from('{}'), 'x')).final
+    expect([await post('http://[::1]:1/'), await post('http://[::ffff:127.0.0.1]:1/')]).toEqual([
+      false,
+      false,
+    ])
+    expect([await post('http://[::2]:1/'), await post('http://[::ffff:126.0.0.1]:1/')]).toEqual([true, true])
+    await sender.close()
+  })
+
   it('gets events if that is allowed', async () => {
     const target = receiver.url.replace('127.0.0.1', '0.0.0.0')
     expect((await attemptAt(target, true)).status).toBe('succeeded')
@@ -95,6 +116,10 @@ describe('a target outside loopback', () => {
     const found = (options: object) =>
       new Promise((resolve) => lookUpLoopback('both.example', options, (...all) => resolve(all)))
     expect(await found({})).toEqual([null, '127.0.0.1', 4])
+    addresses.set('six.example', [{ address: '::1', family: 6 }])
+    expect(
+      await new Promise((resolve) => lookUpLoopback('six.example', {}, (...all) => resolve(all))),
+    ).toEqual([...[null, '::1', 6]])
     expect(await found({ all: true })).toEqual([null, [HERE, { address: '::1', family: 6 }]])
   })
 

@@ -71,6 +71,7 @@ describe('a seeded world', () => {
     [{ responses: 60, documents: 0 }, 'cd12f08cbc44'],
     [{ responses: 60, forms: 0 }, '173bce46196d'],
     [{ responses: 60, forms: 1, patients: 1 }, '4eb0298d86eb'],
+    [{ responses: 90, forms: 70, packets: 70, documents: 70 }, '8d1a3828a174'],
   ])('of %j has the same messages, responses and packets', (sizes, digest) => {
     expect(digestOf(lifeOf(open(sizes).world))).toBe(digest)
   })

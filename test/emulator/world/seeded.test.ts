@@ -200,3 +200,14 @@ it('a world has people, forms and packets of different names, and some of each k
   expect(stamps.some(([created, updated]) => created === updated)).toBe(true)
   expect(stamps.some(([created, updated]) => created < updated)).toBe(true)
 })
+
+it('forms, packets and documents are the same at each look, also where there are thousands', () => {
+  const { forms, packets, documents } = worldOf(1, { forms: 2100, packets: 2100, documents: 2100 })
+  for (const table of [forms, packets, documents]) {
+    const [first, last] = [table.at(0), table.at(2099)]
+    const ids = table.slice(0, 3000).map(({ id }: { id: string }) => id)
+    expect(new Set(ids).size).toBe(2100)
+    expect([table.at(0), table.at(2099)]).toEqual([first, last])
+    expect([ids[0], ids[2099]]).toEqual([first!.id, last!.id])
+  }
+})

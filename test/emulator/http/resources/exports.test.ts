@@ -85,6 +85,19 @@ describe('a request for an export', () => {
     )
   })
 
+  it('has the flat columns for version v2.1 only', async () => {
+    const { id } = await exportNamed(caller, 'Medication list')
+    const titlesIn = async (version: string) => {
+      const headers = { ...caller.credentials, 'X-API-VERSION': version }
+      const { text } = await caller.send('POST', '/v2/export-csv?type=raw_text', { id }, headers)
+      return readCsv(text).titles.length
+    }
+    const legacy = (await sheetOf(caller, 'Medication list', 'legacy')).titles.length
+    for (const version of ['v2', 'v2.0', 'v2.2', 'V2.1', '2.1', 'v2.10'])
+      expect(await titlesIn(version)).toBe(legacy)
+    expect(await titlesIn('v2.1')).toBeGreaterThan(legacy)
+  })
+
   it('takes an id in capitals, and changes nothing', async () => {
     const before = emulator.control.world().responses.touched().size
     const [one, other] = [intake.id, intake.id.toUpperCase()]

@@ -80,6 +80,14 @@ it('a field that a patient does not have is ignored', async () => {
   expect(Object.hasOwn(body, 'toString')).toBe(false)
 })
 
+it.each(['a@b.de', 'a@b.c.de', 'a.b+c@d-e.f.g.museum', "o'neil@EXAMPLE.com", 'ä@ö.de', '1@2.3'])(
+  'a patient and a message may have the address %s',
+  async (email) => {
+    const { status, body } = await caller.send('POST', '/v2/patients', { ...FULL, email })
+    expect([status, body.email]).toEqual([201, email])
+  },
+)
+
 it('a patient may have nulls and empty texts in the place of optional parts', async () => {
   const contact = { first_name: 'C', last_name: null, city: '' }
   const nothing = { email: '', date_birth: '', phone_number: null, address: null, patient_tags: null }

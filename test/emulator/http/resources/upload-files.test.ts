@@ -64,6 +64,16 @@ describe('a bad row', () => {
     expect(await service.created()).toMatchObject([{ first_name: 'José', last_name: '王' }])
   })
 
+  it('is none for the sign of unreadable bytes, where the file is UTF-8', async () => {
+    const { success_count, errors } = await service.uploaded(
+      'first_name,last_name,no\ufffdte\nA\ufffd,B,\ufffd\n',
+    )
+    expect([success_count, errors]).toEqual([1, []])
+    expect(await service.created()).toMatchObject([
+      { first_name: 'A\ufffd', custom_fields: { 'no\ufffdte': '\ufffd' } },
+    ])
+  })
+
   it('is reported among 10,000, without its values', async () => {
     const rows = Array.from({ length: 10_000 }, (_, at) => ({ ...GOOD, email: at % 2 === 0 ? 'secret' : '' }))
     const { errors, error_count } = await service.uploaded(csv(...rows))
