@@ -70,6 +70,17 @@ it('runs no cancelled task, and nothing after it is closed', async () => {
   expect(vi.getTimerCount()).toBe(0)
 })
 
+it('leaves no timer when it is closed, however far its next task is', async () => {
+  timeline.after(60 * 86_400_000, run('in a day'))
+  await vi.advanceTimersByTimeAsync(1)
+  expect(vi.getTimerCount()).toBe(1)
+  timeline.close()
+  expect(vi.getTimerCount()).toBe(0)
+  timeline.after(60_000, run('later'))
+  await vi.advanceTimersByTimeAsync(5000)
+  expect([ran, vi.getTimerCount()]).toEqual([[], 0])
+})
+
 it('takes back whichever task it is: the first, the last or one between, and of several at one time only that one', async () => {
   const named = ['a', 'b', 'c', 'd', 'e'].map((name, at) =>
     timeline.after(60_000 + (at % 4) * 60_000, run(name)),
