@@ -187,7 +187,7 @@ test('a connection that does not answer in time is replaced, and closed once it 
   const [own] = (await pids()).filter((pid) => !others.includes(pid))
   await using holder = await openSession({ url: warehouse.url, purpose: 'test' })
   await holder.client.query('begin; lock table intake_ops.budgets in access exclusive mode')
-  await expect(write(budget)).rejects.toThrow('timeout')
+  await expect(write(budget)).rejects.toThrow('Query read timeout')
   await holder.client.query('rollback')
   await expect.poll(() => write(budget).catch(() => null)).toMatchObject({ writes: 1 })
   await expect.poll(pids).toHaveLength(others.length + 1)

@@ -6,7 +6,7 @@ import { openErasedRows, withoutErasedRows } from '../../src/load/exports/erased
 import { openExportText } from '../../src/load/exports/export-text.ts'
 import { openFileLines } from '../../src/load/exports/file-lines.ts'
 import { openFileProblems } from '../../src/load/exports/file-problems.ts'
-import { compareBatch } from '../../src/load/merge/load.ts'
+import { compareBatch, countBatch } from '../../src/load/merge/load.ts'
 import { type BatchSource, prepareStaging, writeBatch } from '../../src/load/merge/write-batch.ts'
 import { untakenSlice } from '../../src/load/slice.ts'
 import { linesOf } from '../../src/normalize/lines.ts'
@@ -192,6 +192,27 @@ describe('an erasure during loads', () => {
       { patient, skipped: 0 },
       { patient, skipped: 1 },
     ])
+  })
+
+  test('a dry run counts records, deletions, dead letters and problems, without those of the patient where it can', async () => {
+    await note('p-2')
+    const made = { teamId: 1, stream: 'patients', observedAt: at(1) }
+    const states = [
+      recordEnvelope({ id: 'p-1', date_birth: 'never' }, made),
+      recordEnvelope({ id: 'p-2' }, made),
+      ...['p-3', 'p-4'].map((id) => tombstoneEnvelope(id, made)),
+    ]
+    const batch = {
+      stream: patients,
+      lines: linesOf(patients, states),
+      deadLetters: [{ recordId: null, origin: 'test', reason: 'odd', body: '{}' }],
+      taken: untakenSlice({ teamId: 1, stream: 'patients', slice: '' }, '1'),
+    }
+    const counted = { deleted: 2, deadLetters: 1, problems: 1, conflicts: [] }
+    expect(await compareBatch(loader, batch)).toEqual({ ...counted, changed: 1, erased: 1 })
+    // A warehouse of an earlier version has no erasures.
+    expect(await countBatch(loader, batch)).toEqual({ ...counted, changed: 2, erased: 0 })
+    expect(await idsOf('patients')).toEqual([])
   })
 
   test('a team whose number begins with that of another keeps its records, and ids may have any characters', async () => {

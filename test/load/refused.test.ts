@@ -7,6 +7,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Envelope } from '../../src/core/envelope.ts'
 import { countWaiting, resolveUnmet } from '../../src/load/dead-letters.ts'
 import { hashesOf, noteErased } from '../../src/load/erasures.ts'
+import { isUntouched } from '../../src/load/merge/load.ts'
 import { type DeadLetter, readRecord } from '../../src/normalize/read-record.ts'
 import { documents } from '../../src/streams/documents.ts'
 import { patients } from '../../src/streams/patients.ts'
@@ -181,6 +182,40 @@ test('an unreadable record becomes one dead letter, however often the batch arou
     ['x', '1'],
     ['y', '1'],
   ])
+})
+
+test('a batch for an empty table that is merged after all keeps its dead letters and problems, each once', async () => {
+  await load([person('a')], 'merge')
+  const odd = recordEnvelope({ id: 'odd', date_birth: 'never' }, made())
+  const batch = [person('a'), odd, tombstoneEnvelope('gone', made())]
+  const dead = [keyless({ first_name: 'without a key' })]
+  expect(await load(batch, 'straight', dead)).toEqual({
+    ...{ changed: 1, deleted: 1, erased: 0, deadLetters: 1, problems: 1, conflicts: [] },
+  })
+  expect((await deadLetters()).map(({ record_id, seen }) => [record_id, seen])).toEqual([[null, '1']])
+  const noted = await rowsOf(session, 'select path, count from intake_ops.problems where team_id = $1', [
+    teamId,
+  ])
+  expect(noted).toEqual([{ path: 'date_birth', count: '1' }])
+  const refused = REFUSED[1]![2]('refused')
+  expect(await load([...batch, refused, person('b')], 'straight', dead)).toEqual({
+    ...{ changed: 1, deleted: 0, erased: 0, deadLetters: 2, problems: 1, conflicts: [] },
+  })
+  expect((await deadLetters()).map(({ record_id, seen }) => [record_id, seen])).toEqual([
+    [null, '2'],
+    ['refused', '1'],
+  ])
+})
+
+test('a stream of a team is untouched until a record or a tombstone of it is stored, whatever others have', async () => {
+  const untouched = async () => [
+    await isUntouched(session, teamId, patients),
+    await isUntouched(session, teamId, documents),
+    await isUntouched(session, teamId + 1, patients),
+  ]
+  expect(await untouched()).toEqual([true, true, true])
+  await load([tombstoneEnvelope('gone', made())], 'straight')
+  expect(await untouched()).toEqual([false, true, true])
 })
 
 test('the same content again is the same dead letter, other content is another', async () => {

@@ -460,3 +460,38 @@ it('the connection that a worker gives it stays open for the worker, whose other
     await progress[Symbol.asyncDispose]()
   }
 })
+
+it('the figures of the end are stored after those that were on their way, and stay', async () => {
+  const { url, runId, teamId, teams } = await openRun()
+  await using real = openBoundedQueries(url, 1)
+  let go = () => {}
+  const released = new Promise<void>((resolve) => {
+    go = resolve
+  })
+  let begun = 0
+  const bounded: typeof real = {
+    ...real,
+    async run(look, work) {
+      begun += 1
+      if (begun === 1) await released
+      return await real.run(look, work)
+    },
+  }
+  const progress = openRunProgress({ ...asWorker({ url, runId, teams }), bounded })
+  const now = { ...FIGURES }
+  progress.watch(teamId, 'patients', () => ({ ...now }))
+  progress.logger.info('first')
+  vi.advanceTimersByTime(1_000)
+  expect(begun).toBe(1)
+  Object.assign(now, { phase: 'ended', pages: 2 })
+  progress.logger.info('last')
+  const ended = progress[Symbol.asyncDispose]()
+  go()
+  await ended
+  const stored = await query(
+    url,
+    `select phase, pages::int, (select array_agg(message order by line) from intake_ops.run_log) as log
+     from intake_ops.run_progress`,
+  )
+  expect(stored).toEqual([{ phase: 'ended', pages: 2, log: ['first', 'last'] }])
+})

@@ -229,6 +229,47 @@ test('no more batches run at once than there are sessions, and closing waits for
   await expect.poll(left).toEqual([])
 })
 
+test('a team is ready once none of its own work is queued, whatever it runs and others wait for; its sessions have settings', async () => {
+  await using loaders = openLoaders({
+    url: database.url,
+    clock: systemClock,
+    count: 1,
+    total: 2,
+    worker: 'aaaaaaa1',
+  })
+  const [one, other] = [loaders.ofTeam(1), loaders.ofTeam(2)]
+  const ends: Record<string, () => void> = {}
+  const until = (name: string) => () =>
+    new Promise<void>((end) => {
+      ends[name] = end
+    })
+  const running = () => Object.keys(ends).sort()
+  const work = [one.run(until('one')), other.run(until('other'))]
+  await expect.poll(running).toEqual(['one', 'other'])
+  await one.ready()
+  work.push(other.run(until('other, next')), one.run(until('one, next')))
+  let isReady = false
+  const ready = one.ready().then(() => {
+    isReady = true
+  })
+  await loaders.ofTeam(3).ready()
+  ends.other!()
+  await expect.poll(running).toEqual(['one', 'other', 'other, next'])
+  const early = isReady
+  ends.one!()
+  await ready
+  await expect.poll(running).toHaveLength(4)
+  for (const end of Object.values(ends)) end()
+  await Promise.all(work)
+  expect(early).toBe(false)
+  const settings = await loaders.run(({ client }) =>
+    client.query(
+      `select current_setting('application_name') as name, current_setting('enable_seqscan') as seqscan, current_setting('jit') as jit`,
+    ),
+  )
+  expect(settings.rows).toEqual([{ name: 'intake-sync load worker aaaaaaa1', seqscan: 'off', jit: 'off' }])
+})
+
 test('closing ends the work of a server that hangs after fifteen seconds, and does not try it again', async () => {
   let late = () => {}
   const clock: Clock = {

@@ -223,6 +223,32 @@ describe('a conflict', () => {
     expect(conflicts).toEqual(isConflict ? [{ teamId: 1, id: 'a' }] : [])
   })
 
+  test('of a page depends on when the own state was loaded: after the request, not with it, nor that of another team', async () => {
+    const loadedAt = async (teamId: number) => {
+      const [row] = await rowsOf<{ at: string }>(
+        one,
+        'select _loaded_at::text as at from intake.patients where team_id = $1',
+        [teamId],
+      )
+      return row!.at
+    }
+    for (const teamId of [1, 2, 3]) await committed(one, patients, [person('a', { seen: 1 }, teamId)], EVENTS)
+    const [first, second, third] = [await loadedAt(1), await loadedAt(2), await loadedAt(3)]
+    const page = [1, 2, 3].map((teamId) =>
+      person('a', { seen: 30, name: 'x', origin: 'run:1 page:1' }, teamId),
+    )
+    for (const [requestedAt, teams] of [
+      [first, [2, 3]],
+      [second, [3]],
+      [third, []],
+    ] as const) {
+      await one.client.query('begin')
+      const { conflicts } = await write(one, patients, page, { kind: 'pages', requestedAt })
+      await one.client.query('rollback')
+      expect(conflicts.map(({ teamId }) => teamId)).toEqual(teams)
+    }
+  })
+
   test('is not a state that only shares its id, in another team or in another stream of the transaction', async () => {
     await committed(one, patients, [person('a', { seen: 50 }), person('a', { seen: 10 }, 2)], {
       kind: 'empty',

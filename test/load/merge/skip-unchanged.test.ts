@@ -170,9 +170,9 @@ describe('in a log', () => {
       `insert into intake_ops.pruned_logs (team_id, stream, before)
        select * from unnest($1::smallint[], $2::text[], $3::timestamptz[])`,
       [
-        [scene.teamId, other, scene.teamId],
-        [log.name, log.name, 'messages'],
-        [noonPlus(100), noonPlus(1_000), noonPlus(1_000)],
+        [other, 0, scene.teamId, scene.teamId],
+        [log.name, log.name, log.name, 'messages'],
+        [noonPlus(1_000), noonPlus(1_000), noonPlus(100), noonPlus(1_000)],
       ],
     )
     const created = (id: string, at: string) => entry({ id, created_at: at }, 2_000, 'run:1 page:1')
