@@ -154,3 +154,52 @@ it.each([
 ])('%s makes of %s: %s', (fault, body, damaged) => {
   expect(damage(new Map([[fault, null]]) as never, body).toString('latin1')).toBe(damaged)
 })
+
+it('a specification is read part by part; blanks around a part, empty parts and "none" are no faults', () => {
+  expect(
+    parseFaults(' slow=5 , none,, http-500@forms=0.5 ,webhook-delay@form=1:7,clock-skew=1,hang=,drip=0:9'),
+  ).toEqual([
+    { name: 'slow', resource: null, probability: 1, argument: '5' },
+    { name: 'http-500', resource: 'forms', probability: 0.5, argument: null },
+    { name: 'webhook-delay', resource: 'form', probability: 1, argument: '7' },
+    { name: 'clock-skew', resource: null, probability: 1, argument: '1' },
+    { name: 'hang', resource: null, probability: 1, argument: null },
+    { name: 'drip', resource: null, probability: 0, argument: '9' },
+  ])
+})
+
+it('of several rules for one fault the last one that covers a request decides', () => {
+  const argument = (spec: string, path: string) => fire(parseFaults(spec), '1', 1, path).get('slow')
+  const both = (spec: string) => ['/v2/patients', '/v2/forms'].map((path) => argument(spec, path))
+  expect(both('slow=11,slow@patients=22')).toEqual(['22', '11'])
+  expect(both('slow@patients=22,slow=11')).toEqual(['11', '11'])
+  expect(both('slow=11,slow@patients=0:22')).toEqual(['11', '11'])
+  expect(both('slow@patients=22')).toEqual(['22', undefined])
+  const drawn = (spec: string) =>
+    Array.from({ length: 200 }, (_, nth) => [...fire(parseFaults(spec), '1', nth, '/v2/forms').keys()].join())
+  // Each is drawn for itself: sometimes both apply, or one, or none.
+  expect(new Set(drawn('slow=0.5,hang=0.5'))).toEqual(new Set(['', 'slow', 'hang', 'slow,hang']))
+  expect(drawn('slow=0.5,hang=0.5')).not.toEqual(drawn('hang=0.5,slow=0.5'))
+})
+
+it.each([
+  [
+    'lightning',
+    /^no fault is named "lightning"; there are throttle, throttle-burst, throttle-silent, http-500, .*, webhook-off$/,
+  ],
+  ['webhook-drop@patients', /^"patients" in "webhook-drop@patients" is not a source of events$/],
+  ['slow=2:7', /^"2" in "slow=2:7" is not a probability from 0 to 1$/],
+  ['slow=-1:7', /^"-1" in "slow=-1:7" is not a probability from 0 to 1$/],
+  ['slow=x:7', /^"x" in "slow=x:7" is not a probability from 0 to 1$/],
+  [
+    'slow=0.1:',
+    /^"" is not a value of the fault "slow": waits before answering; argument: milliseconds \(1000\)$/,
+  ],
+  ['slow=0.1: ', /^"" is not a value of the fault "slow"/],
+  ['slow=0.1:1:2', /^"1:2" is not a value of the fault "slow"/],
+  ['slow=Infinity', /^"Infinity" is not a value of the fault "slow"/],
+  ['hang=7', /^"7" is not a value of the fault "hang": takes the request and never answers$/],
+  ['redirect=7', /^"7" is not a value of the fault "redirect"/],
+])('the specification %s is refused with the reason', (spec, reason) => {
+  expect(() => parseFaults(`slow=1,${spec}`)).toThrow(reason)
+})

@@ -113,6 +113,58 @@ describe('a page with a fault', () => {
   )
 })
 
+it.each<[string, string, string, number[], (string | null)[], number]>([
+  ['limit-offset', 'repeat-page', 'limit=4&offset=8', [4, 5, 6, 7], [null, 'limit=4&offset=4'], 12],
+  [
+    'limit-offset',
+    'shift-rows',
+    'limit=4&offset=4',
+    [3, 4, 5, 6],
+    ['limit=4&offset=8', 'limit=4&offset=0'],
+    12,
+  ],
+  ['limit-offset', 'shift-rows', 'limit=4&offset=8', [9, 10, 11], [null, 'limit=4&offset=4'], 12],
+  ['newest-first', 'repeat-page', 'page=2', [11, 10, 9, 8, 7], ['page=3', 'page=1'], 12],
+  ['newest-first', 'drop-rows', 'page=3', [1], [null, 'page=2'], 12],
+  ['newest-first', 'duplicate-rows', 'page=3', [1, 0, 1], [null, 'page=2'], 12],
+  ['cursor', 'repeat-page', 'cursor=cD01', [5, 6, 7, 8, 9], ['cursor=cD0xMA', null], 12],
+  ['cursor', 'drop-rows', 'cursor=cD01', [5, 6, 8, 9], ['cursor=cD0xMA', null], 12],
+  ['cursor', 'next-loop', 'cursor=cD01', [5, 6, 7, 8, 9], ['cursor=cD01', null], 12],
+  ['cursor', 'next-loop', '', [0, 1, 2, 3, 4], ['', null], 12],
+  [
+    'cursor',
+    'next-elsewhere',
+    'page_size=6',
+    [0, 1, 2, 3, 4, 5],
+    ['http://there/v2/x?page_size=6&cursor=cD02', null],
+    12,
+  ],
+  ['cursor', 'wrong-count', 'cursor=cD0xMA', [10, 11], [null, null], 19],
+  ['bare-array', 'drop-rows', '', [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11], [null, null], 12],
+  ['bare-array', 'repeat-page', 'page=2', [0, 1, 2, 3, 4], ['page=3', 'page=1'], 12],
+  ['next-relative', 'next-loop', 'page=2', [5, 6, 7, 8, 9], ['/v2/x?page=2', '/v2/x?page=1'], 12],
+  ['next-query', 'next-elsewhere', 'page=2', [5, 6, 7, 8, 9], ['?page=3', '?page=1'], 12],
+  ['empty-past-end', 'repeat-page', 'page=4', [10, 11], [null, 'page=3'], 12],
+  ['default', 'drop-rows,duplicate-rows', 'page_size=1', [], ['page_size=1&page=2', null], 12],
+  ['default', 'repeat-page,shift-rows', 'page=2', [0, 1, 2, 3, 4], ['page=3', 'page=1'], 12],
+  ['default', 'next-loop,next-elsewhere', 'page=2', [5, 6, 7, 8, 9], ['page=2', 'page=1'], 12],
+  ['default', 'wrong-count,next-loop', 'page=3', [10, 11], [null, 'page=2'], 19],
+])(
+  'in the shape %s with %s, asked for by "%s", a page has these rows, links and count',
+  (shape, faults, query, rows, links, count) => {
+    const all = new Map(faults.split(',').map((name) => [name, null]))
+    expect(read(shape, query, 12, all)).toEqual({ rows, links, count })
+  },
+)
+
+it('numbers of more than fifteen digits ask for nothing, and no page is too large for them', () => {
+  const many = '9'.repeat(16)
+  expect(read('default', `page_size=${many}`).rows).toHaveLength(5)
+  expect(read('default', `limit=${many}&offset=${many}`).rows).toEqual([0, 1, 2, 3, 4])
+  expect(ask('empty-past-end', `page=${many}`)).toMatchObject({ status: 404 })
+  expect(read('default', `limit=${many.slice(1)}&offset=${many.slice(1)}`).rows).toEqual([])
+})
+
 it('a page before the first is none, also where one past the end is empty', () => {
   for (const shape of ['default', 'empty-past-end'])
     for (const page of ['0', '-1', 'x', ''])

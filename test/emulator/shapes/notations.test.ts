@@ -3,6 +3,7 @@
  * service. After an intended change, `npx vitest run test/emulator/shapes/notations.test.ts -u` updates the recording; read
  * the difference before you commit it.
  */
+import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { expect, it } from 'vitest'
@@ -185,6 +186,22 @@ it('each shape writes records, lists, links, errors and events as it did', async
       if (text !== usual.get(what)) lines.push(`${what}: ${text}`)
   }
   await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot(RECORDED)
+})
+
+it('two shapes together write records as they did, whatever the order of their names', async () => {
+  const recordsIn = (shape: string) =>
+    RECORDS.flatMap(([resource, record]) =>
+      [true, false].map((inList) => shapeNamed(shape, '1').record(record as never, { resource, inList })),
+    )
+  const plain = JSON.stringify(recordsIn('default'))
+  const names = SHAPE_NAMES.filter((name) => JSON.stringify(recordsIn(name)) !== plain)
+  const lines = names.map((name) => {
+    const hash = createHash('sha256')
+    for (const other of names.filter((one) => matterOf(one) !== matterOf(name)))
+      hash.update(JSON.stringify(recordsIn(`${other}+${name}`)))
+    return `${name}: ${hash.digest('hex').slice(0, 12)}`
+  })
+  await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot(RECORDED.replace('notations', 'pairs'))
 })
 
 it('a shape that is unknown is refused by its name, and has neither a matter nor a description', () => {
