@@ -181,6 +181,33 @@ describe('loading', () => {
     ])
   })
 
+  test('of a team with erasures keeps its bytes as received, where no row of it is erased', async () => {
+    const erasures = await hashesOf(rig.session.db, rig.teamId)
+    await noteErased(rig.session.db, erasures, 'gone', [{ stream: 'patients', id: 'gone' }])
+    const text = `${HEADER}"c1",A,"B",,,,\n`
+    expect(await load(text)).toMatchObject({ rows: 1 })
+    const bytes = await rig.rows<{ text: string }>(
+      `select convert_from(body, 'UTF8') as text from intake_raw.export_chunks order by number`,
+    )
+    expect(bytes).toEqual([{ text }])
+    expect(await rig.rows('select skipped::int from intake_ops.erasures')).toEqual([{ skipped: 0 }])
+  })
+
+  test('finds the questions of its columns at once, in the form of the export', async () => {
+    const question = (id: string) => ({ id, text: 'Mood', question_type: 'text' })
+    await rig.hold(
+      'forms',
+      ['f', 'g'].map((id) => ({ id, questions: [question(`mood of ${id}`)] })),
+      ago(60),
+    )
+    await rig.hold('exports', [{ id: 'e', name: 'E', form: { id: 'f' } }], ago(50))
+    await load(HEADER + row('c1', 'good'), await take(rig.teamId))
+    expect(await rig.rows('select title, question_id from intake.export_columns order by position')).toEqual([
+      { title: 'Mood', question_id: 'mood of f' },
+      { title: 'Pain', question_id: null },
+    ])
+  })
+
   test('by a worker whose slice another has taken it changes nothing', async () => {
     await load(HEADER + row('c1', 'good'))
     await take(rig.teamId, '2')
