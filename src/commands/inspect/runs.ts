@@ -105,7 +105,7 @@ export function canceledText(id: number, status: string, canceled: boolean): str
   return 'is canceled; what it loaded stays, and the next run continues'
 }
 
-interface ShownRun extends Run {
+export interface ShownRun extends Run {
   /** The session that executes it, in words; null once it has ended. */
   readonly owner: string | null
   /** Of a running run. */
@@ -122,7 +122,7 @@ interface ShownRun extends Run {
 
 const SHOWN_LINES = 20
 
-function runText(context: Context, run: ShownRun): string {
+export function runText(context: Context, run: ShownRun): string {
   const left = run.seconds_left === null ? '' : `, about ${formatSeconds(run.seconds_left)} left`
   const took = run.seconds === null ? '' : ` (${formatSeconds(run.seconds)}${left})`
   const first = `run ${run.run_id}, ${run.kind}: ${run.status}${took}\n`
