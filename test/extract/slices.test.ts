@@ -146,20 +146,33 @@ describe('a slice', () => {
   })
 
   test('of a worker that stops has its last lines in the log, though others may continue it at once', async () => {
-    const claimed = await claim()
+    const claimed = { ...(await claim()), takeovers: 1 }
     const log = async () =>
       (
-        await rowsOf<{ message: string }>(session, 'select message from intake_ops.run_log order by line')
-      ).map(({ message }) => message)
-    const stopped = workOf(async ({ progress }) => {
-      progress.logger.info('reading')
-      await expect.poll(log).toEqual(['reading'])
+        await rowsOf<{ line: string }>(
+          session,
+          `select concat_ws(' ', level, name, stream, message) as line
+           from intake_ops.run_log left join intake.teams using (team_id) order by run_log.line`,
+        )
+      ).map(({ line }) => line)
+    const place = { team: 'one', stream: 'patients' }
+    const lines = [
+      'warn one patients taken over from a worker that ended: the figures of the stream will be those of its last worker',
+      'error one patients reading',
+    ]
+    const stopped = workOf(async ({ progress, options }) => {
+      options.logger.error(place, 'reading')
+      await expect.poll(log).toEqual(lines)
       stop.abort('the worker stops')
       progress.logger.info('interrupted')
       return { report: report({ status: 'interrupted' }), store: async () => {} }
     })
     await executeSlice(execution(), claimed, source, stopped)
-    expect([(await slices())[0], await log()]).toEqual(['one patients pending', ['reading', 'interrupted']])
+    expect([(await slices())[0], await log()]).toEqual([
+      'one patients pending',
+      [...lines, 'info interrupted'],
+    ])
+    expect(logged.map((line) => JSON.parse(line))).toMatchObject([place, place, { msg: 'interrupted' }])
   })
 
   test('that ends just as the worker stops is settled, and says nothing about the others of its team', async () => {
