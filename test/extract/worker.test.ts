@@ -281,8 +281,17 @@ test('a slice that it lost and has claimed again is in its hands, also when the 
   )
   await expect.poll(() => waiting.length).toBe(2)
   waiting[0]!.go()
-  // Given back by the execution that had lost it, nothing changes; the other is stopped and given back when the worker closes.
-  await systemClock.sleep(60)
+  await expect.poll(() => logged.join()).toContain('a slice was given up')
+  // Given back by the execution that had lost it, nothing changes: the worker says that it lives, round after round.
+  for (let round = 0; round < 5; round++) {
+    await rowsOf(
+      session,
+      `update intake_ops.slices set heartbeat_at = now() - interval '5 s' where state = 'claimed'`,
+    )
+    const lives = `select heartbeat_at > now() - interval '4 s' as lives from intake_ops.slices where state = 'claimed'`
+    await expect.poll(() => rowsOf(session, lives)).toEqual([{ lives: true }])
+  }
+  // The other is stopped and given back when the worker closes.
   await worker.close()
   expect(waiting[1]!.part.options.signal.reason).toBe('the worker stops')
   expect((await states(run))[0]).toMatch(/^two patients pending/)
@@ -325,6 +334,37 @@ test('a worker that is silent loses its slices to it, though it still holds its 
   await expect.poll(() => waiting.length).toBe(2)
   for (const { go } of waiting) go()
   await expect.poll(() => states(run)).toEqual(['one patients done 1', 'one forms done 1', 'done'])
+  await silent.session.close()
+})
+
+test('a worker that was kept waiting itself takes no slice of one that was silent meanwhile', async () => {
+  const { works, waiting } = openWork()
+  await plan('one')
+  const silent = await openWorkSession(database.url, 'dddddddd')
+  await claimSlices(silent.session.db, {
+    ...{ owner: silent.owner, teams: ['one'], streams: ['patients', 'forms'], kinds: ['verify'], most: 2 },
+  })
+  // Between two of its rounds its clock goes on by so much.
+  let step = 4_000_000
+  let now = systemClock.now()
+  const clock: Clock = {
+    now: () => now,
+    sleep: (milliseconds, signal) => {
+      now += step
+      return hasty.sleep(milliseconds, signal)
+    },
+  }
+  start(works, { clock })
+  const rounds = async () => {
+    const [before] = [now]
+    await expect.poll(() => now).toBeGreaterThan(before + 5 * step)
+  }
+  await rowsOf(session, `update intake_ops.slices set heartbeat_at = now() - interval '15 seconds'`)
+  await rounds()
+  expect(waiting).toHaveLength(0)
+  step = 3_999_999
+  await expect.poll(() => waiting.length).toBe(2)
+  for (const { go } of waiting) go()
   await silent.session.close()
 })
 
