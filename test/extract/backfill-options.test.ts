@@ -9,6 +9,8 @@ import {
   type NumberedTeam,
   numberTeams,
   openTeam,
+  placeHashOf,
+  sourcesOf,
 } from '../../src/extract/backfill-options.ts'
 import { EVERYTHING } from '../../src/extract/reading/window.ts'
 import { lockStreams, unlockStreams } from '../../src/load/runs.ts'
@@ -53,6 +55,30 @@ describe('two processes execute slices of one team together', () => {
   test('and its mark shows nothing of them', () => {
     expect(same).toMatch(/^[0-9a-f]{16}$/)
   })
+})
+
+describe('a name means the same team of the same service', () => {
+  const same = placeHashOf(source('a'))
+
+  test.each([
+    { baseUrl: 'http://127.0.0.1:1/' },
+    { baseUrl: 'http://127.0.0.1:1//' },
+    { apiSecret: 'other' },
+    { apiVersion: '' },
+    { timezone: 'Asia/Tokyo' },
+    { paths: { patients: '/v3/patients' } },
+  ])('also with another %j', (more) => {
+    const team = source('a', more)
+    expect(placeHashOf(team)).toBe(same)
+    expect(sourcesOf(team)).toEqual([fingerprintOf(team), same])
+  })
+
+  test.each([{ name: 'b' }, { baseUrl: 'http://127.0.0.1:1/v2' }, { apiKey: 'other' }])(
+    'but not with another %j',
+    (more) => {
+      expect(placeHashOf(source('a', more))).not.toBe(same)
+    },
+  )
 })
 
 describe('a team that is opened', () => {
@@ -115,6 +141,24 @@ describe('a team that is opened', () => {
     expect(requests.map(({ headers }) => headers['user-agent'])).toEqual([
       'intake-sync/0',
       'intake-sync/1.2.3',
+    ])
+  })
+
+  test('is named where the service throttles it', async () => {
+    const lines: string[] = []
+    const logger = pino({ base: null }, { write: (line: string) => void lines.push(line) })
+    let times = 0
+    const send = async () => {
+      times += 1
+      return { status: times === 1 ? 429 : 200, headers: { 'retry-after': '0' }, body: Buffer.from('{}') }
+    }
+    await using team = openTeam(
+      { ...source('b', { wire: { ...wire, send } }), teamId: 8 },
+      { ...options, logger },
+    )
+    await team.client.get('/v2/patients')
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { msg: 'throttled', team: 'b', throttled: 1 },
     ])
   })
 
@@ -186,10 +230,9 @@ describe('the teams of a run', () => {
     const teams = [source('removed'), source('a', { timezone: 'Asia/Tokyo' })]
     const numbered = await numberTeams(options([], { isScheduled, teams }), session)
     expect(named(numbered)).toEqual(['a'])
-    expect([await removed(), logged.join()]).toEqual([
-      [{ name: 'removed' }],
-      expect.stringContaining('left out: the team was removed'),
-    ])
+    expect(await removed()).toEqual([{ name: 'removed' }])
+    const msg = 'left out: the team was removed; restart with a configuration without it'
+    expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ level: 40, team: 'removed', msg }])
     expect((await known())[0]).toEqual({ name: 'a', timezone: 'Asia/Tokyo', id: numbered[0]!.teamId })
     expect(named(await numberTeams(options(['a', 'removed']), session))).toEqual(['a', 'removed'])
     expect(await removed()).toEqual([])
@@ -208,7 +251,8 @@ describe('the teams of a run', () => {
     await lockStreams(other, streams, [a!])
     await unlockStreams(other, streams, a!)
     expect(named(await lockTeams(options(['a', 'b'], { isScheduled }), session, teams))).toEqual(['a'])
-    expect(logged.join()).toContain('left out: another run')
+    const msg = expect.stringMatching(/^left out: another run holds forms of b;/)
+    expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ level: 40, team: 'b', msg }])
     await expect(lockStreams(other, streams, [a!])).rejects.toMatchObject({ code: 'held_by_another_run' })
     await unlockStreams(session, streams, a!)
     await unlockStreams(other, [streams[1]!], b!)

@@ -92,6 +92,31 @@ test('the part of a team is over, once, when its streams are read, though anothe
   expect(over).toEqual(['one', 'two'])
 })
 
+test.each([false, true])(
+  'a team whose service asks for a longer pause than it waits ends alone, and is named (dry run: %s)',
+  async (dry) => {
+    const throttled = {
+      ...source('one').wire!,
+      send: async () => ({ status: 429, headers: { 'retry-after': '3' }, body: Buffer.from('{}') }),
+    }
+    const teams = [source('one', undefined, { wire: throttled, giveUpAfterMs: 2_000 }), source('two')]
+    const summary = await backfill(options(teams, { dry }))
+    const notes = summary.teams.map(({ name, streams }) => [
+      name,
+      ...streams.map(({ report }) => report.note),
+    ])
+    const note = expect.stringMatching(
+      /^GET \/v2\/\w+: the service throttles this team and requests a pause longer than 2s \(429\) — /,
+    )
+    expect(notes).toEqual([
+      ['one', note, note],
+      ['two', null, null],
+    ])
+    const lines = logged.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'throttled')
+    expect(lines).toMatchObject([{ team: 'one', retryAfterMs: 3_000 }])
+  },
+)
+
 describe('a run of two teams, and a dry one', () => {
   const counts = { opened: 0, closed: 0, limiter: 0 }
   const limits: Division['model'][] = []

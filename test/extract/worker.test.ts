@@ -259,7 +259,9 @@ describe('a slice that fails', () => {
     waiting[0]!.go(error)
     await expect.poll(() => waiting.length).toBe(2)
     expect(failures).toEqual([error])
-    expect(logged.join()).toContain('a slice was given up: ')
+    const msg = expect.stringMatching(/^a slice was given up: .*/)
+    const line = { level: 40, run, team: 'one', stream: 'patients', code: 'internal', msg }
+    expect(JSON.parse(logged[0]!)).toMatchObject(line)
     for (let at = 1; at < 3; at++) {
       await expect.poll(() => waiting.length).toBeGreaterThan(at)
       waiting[at]!.go()
