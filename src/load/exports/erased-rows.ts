@@ -116,13 +116,12 @@ function insideJson(text: string): string {
 
 const CHUNK = 1024 * 1024
 
-/** Stores the pieces as chunks of a file. */
+/** Stores the pieces as chunks of a loaded file. */
 export async function storeChunks(
   db: Kysely<Warehouse>,
-  place: { readonly teamId: number; readonly exportId: string; readonly isLoaded: boolean },
+  { teamId, exportId }: { readonly teamId: number; readonly exportId: string },
   pieces: AsyncIterable<Buffer>,
 ): Promise<void> {
-  const { teamId, exportId, isLoaded } = place
   let waiting: Buffer[] = []
   let size = 0
   let number = 0
@@ -130,7 +129,7 @@ export async function storeChunks(
     number += 1
     await sql`
       insert into intake_raw.export_chunks (team_id, export_id, is_loaded, number, body)
-      values (${teamId}, ${exportId}, ${isLoaded}, ${number}, ${Buffer.concat(waiting, size)})`.execute(db)
+      values (${teamId}, ${exportId}, true, ${number}, ${Buffer.concat(waiting, size)})`.execute(db)
     waiting = []
     size = 0
   }

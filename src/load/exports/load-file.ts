@@ -62,7 +62,7 @@ export async function loadFile(session: Session, taken: TakenSlice, file: Export
     if (erased === null || erased.met === 0) await storeSpool(session, file, { ...place, isLoaded: true })
     else {
       await erased.count()
-      await storeChunks(db, { ...place, isLoaded: true }, withoutErasedRows(stored, erased.isErased))
+      await storeChunks(db, place, withoutErasedRows(stored, erased.isErased))
     }
     await joinProblems(db, taken.teamId, file.exportId)
     await matchQuestions(db, taken.teamId, file.exportId)

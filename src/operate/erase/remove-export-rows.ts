@@ -68,7 +68,6 @@ async function rewriteFile(
     select is_json_string as "isJsonString" from intake_raw.export_files
     where team_id = ${teamId} and export_id = ${exportId} and is_loaded for update`.execute(db)
   if (rows[0] === undefined) return
-  const place = { teamId, exportId, isLoaded: true }
   // The current chunks get negative numbers, so that the new chunks can take theirs while the old ones are read.
   const { numAffectedRows } = await sql`
     update intake_raw.export_chunks set number = -number
@@ -82,7 +81,7 @@ async function rewriteFile(
   const file = { isJsonString: rows[0].isJsonString, chunks: Number(numAffectedRows ?? 0n), chunk }
   await storeChunks(
     db,
-    place,
+    { teamId, exportId },
     withoutErasedRows(file, (_, row) => numbers.has(row)),
   )
   await sql`
