@@ -22,6 +22,14 @@ describe('migrate', () => {
     const status = await runCommand(['migrate', '--status', '--json'], env)
     expect(status.code).toBe(0)
     expect(JSON.parse(status.stdout)).toMatchObject({ up_to_date: true, pending: [] })
+    // Nothing is stale where nothing is; only a limit asks for something.
+    const none = await runCommand(['status', '--json'], env)
+    expect([none.code, JSON.parse(none.stdout)]).toEqual([
+      0,
+      { stale: [], streams: [], teams: [], slices_waiting: [] },
+    ])
+    expect((await runCommand(['status', '--max-age', '1d'], env)).code).toBe(4)
+
     const again = await runCommand(['migrate', '--json'], env)
     expect(again.code).toBe(0)
     expect(JSON.parse(again.stdout)).toMatchObject({ migrated: [] })

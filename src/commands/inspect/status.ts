@@ -61,7 +61,7 @@ async function existing(context: Context, config: Config, json: boolean): Promis
 }
 
 /** A stream that only webhooks load has no runs, and so cannot be stale. */
-function isStale({ stream, last_success_at, lag_seconds }: StreamStatus, maxAge: number): boolean {
+export function isStale({ stream, last_success_at, lag_seconds }: StreamStatus, maxAge: number): boolean {
   if (!STREAMS.some(({ name }) => name === stream)) return false
   return last_success_at === null || lag_seconds === null || lag_seconds > maxAge
 }

@@ -1,6 +1,6 @@
 /** `status` as text: teams, streams, what waits, and what is stale. */
 import { expect, it } from 'vitest'
-import { statusText } from '../../../src/commands/inspect/status.ts'
+import { isStale, statusText } from '../../../src/commands/inspect/status.ts'
 import type { Status } from '../../../src/operate/health/status.ts'
 
 const contextOf = (columns?: number) => {
@@ -101,4 +101,14 @@ it.each([
   const text = statusText(contextOf(columns), one, []).replace(/ +/g, ' ')
   expect(text).toMatch(new RegExp(`^stream ${ofStreams}\n`))
   expect(text).toMatch(new RegExp(`^team inbox oldest ${ofTeams} `, 'm'))
+})
+
+it.each<[string, string, object, boolean]>([
+  ['as old as allowed', 'forms', { last_success_at: 'x', lag_seconds: 60 }, false],
+  ['older than allowed', 'forms', { last_success_at: 'x', lag_seconds: 60.1 }, true],
+  ['that never succeeded', 'forms', { last_success_at: null, lag_seconds: null }, true],
+  ['that only webhooks load', 'packet_responses', { last_success_at: null, lag_seconds: null }, false],
+  ['of webhooks, and old', 'packet_responses', { last_success_at: 'x', lag_seconds: 9_999 }, false],
+])('a stream %s: whether it is stale', (_, name, more, expected) => {
+  expect(isStale({ ...stream('north'), stream: name, ...more } as never, 60)).toBe(expected)
 })
