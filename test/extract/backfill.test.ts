@@ -117,6 +117,18 @@ test.each([false, true])(
   },
 )
 
+test.each([false, true])('each request names the version of the program (dry run: %s)', async (dry) => {
+  const agents = new Set<string | undefined>()
+  const { wire } = source('one')
+  const send = (request: WireRequest, signals: readonly AbortSignal[]) => {
+    agents.add(request.headers['user-agent'])
+    return wire!.send(request, signals)
+  }
+  const team = source('one', undefined, { wire: { ...wire!, send } })
+  for (const over of [{ version: '1.2.3' }, {}]) await backfill(options([team], { dry, ...over }))
+  expect([...agents]).toEqual(['intake-sync/1.2.3', 'intake-sync/0'])
+})
+
 describe('a run of two teams, and a dry one', () => {
   const counts = { opened: 0, closed: 0, limiter: 0 }
   const limits: Division['model'][] = []
