@@ -1,4 +1,4 @@
-/** What is sent and read with a request, beyond its path and its answer. */
+/** Headers, log lines and verdicts of requests, beyond their paths and answers. */
 import { expect, test } from 'vitest'
 import type { ApiError } from '../../../src/api/errors.ts'
 import { systemClock } from '../../../src/core/clock.ts'
