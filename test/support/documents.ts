@@ -41,7 +41,9 @@ export function withKnownDocument(words: readonly string[], ended: Ended, whole 
   )
 }
 
-export function schemaOf([command = '', nested = '']: readonly string[]): string {
+export function schemaOf(words: readonly string[]): string {
+  // Options of a group may precede its command.
+  const [command = '', nested = ''] = words.filter((word) => !word.startsWith('-'))
   return GROUPS.has(command) && /^[a-z]/.test(nested) ? `${command}-${nested}` : command
 }
 
