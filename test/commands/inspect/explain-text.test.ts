@@ -101,3 +101,38 @@ it('the document has payloads and values only on request', () => {
   })
   expect(document(false).states[0]).toMatchObject({ is_held: false })
 })
+
+it('the document of what has no content, no change and no event has null and empty lists', () => {
+  const gone = { states: [state({ deleted: true, hash: '', payload: null })] }
+  const nothing = { events: [], deadLetters: [], refetch: null, runs: new Map() }
+  const document = (withValues: boolean) =>
+    explainDocument({ ...gone, ...nothing } as unknown as Explained, { ...about, withValues })
+  const tombstone = {
+    ...{ version: 'v1', observed_at: 'o1', deleted: true, hash: null, origin: 'run:7 page:1' },
+    ...{ superseded_at: null, is_held: true, won_by: null, changes: [] },
+  }
+  const rest = { events: [], dead_letters: [], refetch: null }
+  const of = { team: 'north', stream: 'patients', id: 'p' }
+  expect(document(false)).toEqual({ ...of, states: [tombstone], ...rest })
+  expect(document(true)).toEqual({ ...of, states: [{ ...tombstone, payload: null }], ...rest })
+})
+
+it('ids, names of fields, origins and values cannot move the cursor of a terminal', () => {
+  const odd = 'a\u001b[2Jb'
+  const changes = [
+    { field: `${odd}1`, kind: 'changed', before: odd, after: null },
+    { field: `${odd}2`, kind: 'added', before: undefined, after: odd },
+  ]
+  const event = { ...EXPLAINED.events[0], eventId: odd }
+  const explained = { ...EXPLAINED, states: [state({ origin: odd, changes })], events: [event] }
+  for (const withValues of [false, true]) {
+    const text = explainText(context, explained as unknown as Explained, {
+      ...about,
+      id: odd,
+      team: odd,
+      withValues,
+    })
+    expect(text).not.toContain('\u001b')
+    expect(text.match(/\[2Jb/g)).toHaveLength(withValues ? 9 : 7)
+  }
+})

@@ -57,6 +57,22 @@ const south: TeamVerified = {
 const summary = (teams: readonly TeamVerified[], equal = false, status = 'needs_attention') =>
   ({ runId: '9', status, equal, teams }) as Parameters<typeof verifyDocument>[0]
 
+it('the document has the comparison of answers itself where there is one team, and of each team where there are several', () => {
+  const deep = {
+    rows: 5,
+    cells: 50,
+    cells_not_compared: 3,
+    columns_not_compared: 2,
+    differences: south.deep!.differences,
+  }
+  const of = (teams: readonly TeamVerified[]) =>
+    verifyDocument(summary(teams)) as { deep: unknown; teams: Record<string, { deep: unknown }> }
+  expect(of([south])).toMatchObject({ deep, teams: { south: { deep } } })
+  expect(of([north]).deep).toBeNull()
+  const both = of([south, north])
+  expect([both.deep, both.teams.south!.deep, both.teams.north!.deep]).toEqual([null, deep, null])
+})
+
 it('the document sums up the teams, and an unknown figure makes its sum unknown', () => {
   const document = verifyDocument(summary([north, south])) as {
     streams: Record<string, unknown>

@@ -1,12 +1,14 @@
 /** `wait`, and `GET /wait` of the admin server: reading after writing. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { runProgram } from '../../../src/commands/program.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openMetrics } from '../../../src/operate/health/registry.ts'
 import { type Admin, openAdmin, waitOver } from '../../../src/operate/serve/admin.ts'
 import { type BoundedQueries, openBoundedQueries } from '../../../src/warehouse/bounded-queries.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 import type { TestDatabase } from '../../support/database.ts'
+import { startOwnTime } from '../../support/own-time.ts'
 import { runCommand } from '../../support/run-command.ts'
 
 const T = '2026-01-05T02:00:00Z'
@@ -111,6 +113,23 @@ describe('wait', () => {
     })
   })
 
+  it('a signal ends the waiting at once', async () => {
+    const stop = new AbortController()
+    const { sleep } = systemClock
+    const sleeping = vi.spyOn(systemClock, 'sleep').mockImplementation((milliseconds, signal) => {
+      setImmediate(() => stop.abort('SIGINT'))
+      return sleep(milliseconds, signal)
+    })
+    const output = { write: () => true }
+    using time = startOwnTime()
+    const code = await runProgram(['wait', 'patients', 'p1', '--since', T, '--timeout', '5m'], {
+      ...{ env: { DATABASE_URL: warehouse.url }, stdout: output, stderr: output },
+      ...{ signal: stop.signal, version: '' },
+    }).finally(() => sleeping.mockRestore())
+    expect(code).toBe(130)
+    expect(time.milliseconds).toBeLessThan(60_000)
+  })
+
   it('a stream is as new as its newest state once none of its events is pending', async () => {
     await store('patients', 'p1', LATER)
     await pend('patient')
@@ -171,6 +190,8 @@ describe('wait', () => {
     await store('patients', 'p1', new Date(Date.now() - 60_000).toISOString())
     expect(await wait(['patients', 'p1', '--since', '2h'])).toMatchObject({ code: 0 })
     expect(await wait(['patients', 'p1', '--since', '20s'])).toMatchObject({ code: 1 })
+    expect(await wait(['patients', 'p1', '--since', '1.5h'])).toMatchObject({ code: 0 })
+    expect(await wait(['patients', 'p1', '--since', '1.5'])).toMatchObject({ code: 2 })
     expect(await wait(['patients', 'p1'])).toMatchObject({ code: 1 })
     expect(await wait(['patients', '--since', 'yesterday'])).toMatchObject({ code: 2 })
     expect(await wait(['people'])).toMatchObject({
