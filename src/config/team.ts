@@ -79,12 +79,12 @@ export function teamOf(
     apiSecret: headerText(apiSecret, nameOf('apiSecret')),
     apiVersion: headerText(
       given.apiVersion ?? settings.get('INTAKE_API_VERSION') ?? 'v2.1',
-      'INTAKE_API_VERSION',
+      given.apiVersion === undefined ? 'INTAKE_API_VERSION' : nameOf('apiVersion'),
     ),
     webhookSecrets,
     timezone: checkedZone(
       given.timezone ?? (settings.get('INTAKE_TIMEZONE') || 'UTC'),
-      given.timezone ? nameOf('timezone') : 'INTAKE_TIMEZONE',
+      given.timezone === undefined ? 'INTAKE_TIMEZONE' : nameOf('timezone'),
     ),
     concurrency: given.concurrency ?? checkedConcurrency(settings.get('INTAKE_CONCURRENCY') || '4'),
     giveUpAfterMs: checkedGiveUpAfter(settings.get('INTAKE_GIVE_UP_AFTER') || '15m'),

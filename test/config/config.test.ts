@@ -312,8 +312,10 @@ test.each([
 })
 
 test.each(GOOD)('%s may be %j', (name, value, key, expected) => {
-  expect(readConfig({ [name]: value })).toMatchObject({ [key]: expected })
-  expect(readConfig({ [`${name}_FILE`]: fileOf(`${value}\n`) })).toMatchObject({ [key]: expected })
+  // Each changes what it is for, and nothing else.
+  const config = { ...readConfig({}), [key]: expected }
+  expect(readConfig({ [name]: value })).toEqual(config)
+  expect(readConfig({ [`${name}_FILE`]: fileOf(`${value}\n`) })).toEqual(config)
 })
 
 const CANARY = 'canary7f3a'

@@ -1,8 +1,8 @@
 /** Settings come from the environment first, then from one settings file that nobody else could have written. */
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   durationShape,
   printableKey,
@@ -74,6 +74,15 @@ describe('the settings file', () => {
     const folder = folderOf({ [ENV]: 'A=b' })
     chownSync(join(folder, ENV), 65_534, 0)
     expect(() => readEnvFile({}, folder)).toThrow(/could have been written by another user/)
+  })
+
+  test('may belong to root, whoever reads it', () => {
+    const folder = folderOf({ [ENV]: 'A=b' })
+    const { uid } = statSync(folder)
+    const user = vi.spyOn(process, 'getuid').mockReturnValue(uid + 1)
+    onTestFinished(() => user.mockRestore())
+    if (uid === 0) expect(readEnvFile({}, folder)?.values).toEqual({ A: 'b' })
+    else expect(() => readEnvFile({}, folder)).toThrow(/another user/)
   })
 
   test('has a setting a line, and one without a value is not set', () => {
