@@ -6,7 +6,7 @@
 import { createInterface } from 'node:readline'
 import pg from 'pg'
 import { IntakeError, UsageError } from '../../core/errors.ts'
-import { openSession } from '../../warehouse/connect.ts'
+import { openSession, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import { type Context, printJson } from '../context.ts'
 import { printable } from '../printable.ts'
@@ -65,11 +65,16 @@ export async function runStatements(
     url: `${url}${url.includes('?') ? '&' : '?'}${options}`,
     purpose: 'psql',
   })
-  const cancel = () => void session.client.end()
+  let canceling: Promise<void> | undefined
+  const pid = await pidOf(session)
+  const cancel = () => {
+    canceling = cancelStatement(url, pid).finally(() => session.client.end())
+  }
   context.signal.addEventListener('abort', cancel, { once: true })
   const results: Result[] = []
   try {
     for await (const text of texts) {
+      context.signal.throwIfAborted()
       try {
         const found = await queried(session.client, text, json)
         if (json) results.push(...found)
@@ -83,9 +88,28 @@ export async function runStatements(
     }
   } finally {
     context.signal.removeEventListener('abort', cancel)
+    await canceling
   }
   if (json) printJson(context, { results })
 }
+
+/** As the server counts; a pooler may report another one when it connects. */
+async function pidOf({ client }: Session): Promise<number> {
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  return rows[0]!.pid
+}
+
+/** Without it, the server goes on with a statement whose client has left. */
+async function cancelStatement(url: string, pid: number): Promise<void> {
+  try {
+    await using session = await openSession({ url, purpose: 'psql', connectTimeoutMs: CANCEL_MS })
+    await session.client.query('select pg_cancel_backend($1)', [pid])
+  } catch {
+    // Closing the connection is all that is left.
+  }
+}
+
+const CANCEL_MS = 2_000
 
 function inWords(error: pg.DatabaseError, text: string): string {
   return text.trimStart().startsWith('\\')
