@@ -224,7 +224,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'questions that are reworded after all were decided on raise no alert',
     file: 'src/operate/alerts/alert-rows.ts',
-    from: "if (cause === 'drift' && current !== undefined && !isMore) return",
+    from: "if (cause === 'drift' && current !== undefined && mark! <= (current.posted_mark ?? 0)) return",
     to: 'if (current !== undefined && mark !== null && !isMore) return',
     tests: ['test/operate/alerts/conditions.test.ts'],
   },

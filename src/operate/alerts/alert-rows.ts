@@ -81,7 +81,7 @@ async function raise(db: Kysely<Warehouse>, condition: Condition, current?: Aler
     return
   }
   // Drift that was posted before is seen again at each scan.
-  if (cause === 'drift' && current !== undefined && !isMore) return
+  if (cause === 'drift' && current !== undefined && mark! <= (current.posted_mark ?? 0)) return
   // The condition cleared and returned before the receiver learned that it had cleared: the alert continues.
   if (current?.posted === 'raised') {
     await sql`update intake_ops.alerts

@@ -45,10 +45,7 @@ export const OF_ALL_TEAMS: readonly Cause[] = ['slices_waiting']
 /** Causes that a run in progress may still change; they are not judged while their stream is busy. */
 const OF_STREAMS: readonly Cause[] = CAUSES.filter(
   (cause) =>
-    ![
-      ...['inbox_old', 'webhooks_silent', 'backfill_overdue', 'defect', 'questions_waiting'],
-      ...OF_ALL_TEAMS,
-    ].includes(cause),
+    ![...['inbox_old', 'webhooks_silent', 'defect', 'questions_waiting'], ...OF_ALL_TEAMS].includes(cause),
 )
 
 const OF_RUNS: readonly Cause[] = CAUSES.filter((cause) => /^(?:backfill|verify|replay)_/.test(cause))

@@ -66,8 +66,8 @@ const CAUSE_OF: Readonly<Record<string, Condition['cause']>> = {
   'replay needs_attention': 'replay_failed',
 }
 
-function overdue({ team, kind, stream, hours, is_busy }: Newest, limit: number | null): readonly Condition[] {
-  if (kind !== 'backfill' || is_busy || limit === null || hours === null || hours <= limit) return []
+function overdue({ team, kind, stream, hours }: Newest, limit: number | null): readonly Condition[] {
+  if (kind !== 'backfill' || limit === null || hours === null || hours <= limit) return []
   return [{ team, cause: 'backfill_overdue', stream, mark: null, figures: { hours: Math.floor(hours) } }]
 }
 

@@ -2,10 +2,12 @@
 import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openAlerts, runRound } from '../../../src/operate/alerts/round.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
+import { tryLock, unlock } from '../../../src/warehouse/locks.ts'
 import { query } from '../../e2e/support/scene.ts'
 import { openWatchedClock } from '../../support/sleeps.ts'
 import { shortOf } from './receiver.ts'
-import { openScene, plantRun } from './scene.ts'
+import { openScene, plantRun, type Scene } from './scene.ts'
 
 describe('an alert', () => {
   it('is posted once, however long it lasts, and once when it is cleared', async () => {
@@ -62,11 +64,15 @@ describe('an alert', () => {
     })
   })
 
-  it('is posted unsigned if there is no secret', async () => {
+  it('is posted unsigned if there is no secret, and dated by the clock of the process', async () => {
     const scene = await openScene({ secret: null })
     await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
-    expect(await scene.posted()).toHaveLength(1)
-    expect(scene.receiver.posts[0]!.headers).not.toHaveProperty('x-service-signature')
+    const clock = { ...systemClock, now: () => Date.UTC(2031, 1, 2, 3, 4, 5, 6) * 1000 }
+    const options = { ...scene.options, clock }
+    expect(await runRound(options, { thorough: true, insist: false })).toBe('posted')
+    const { headers, document } = scene.receiver.posts[0]!
+    expect(headers).not.toHaveProperty('x-service-signature')
+    expect(document.sent_at).toBe('2031-02-02T03:04:05.006Z')
   })
 
   it('that several processes find at once is posted by one of them', async () => {
@@ -269,8 +275,8 @@ it('a run that ends is evaluated at once, whenever the next round is; each post 
   ])
 })
 
-it('the first round evaluates everything, and of the following each fourth', async () => {
-  const scene = await openScene()
+/** Rounds that begin when the test says so, and have ended when `round` resolves to what they posted. */
+function openRounds(scene: Scene) {
   const resting: (() => void)[] = []
   const sleep = (_: number, signal?: AbortSignal) =>
     new Promise<void>((resolve) => {
@@ -278,17 +284,41 @@ it('the first round evaluates everything, and of the following each fourth', asy
       signal?.addEventListener('abort', () => resolve())
     })
   const { signal: _, webhookChecks: __, ...options } = { ...scene.options, clock: { ...systemClock, sleep } }
-  await using _alerts = openAlerts({ ...options, inboxDays: 30, onPosted: () => {} })
+  const delivered: boolean[] = []
+  const alerts = openAlerts({ ...options, inboxDays: 30, onPosted: (isIt) => void delivered.push(isIt) })
   const round = async () => {
     resting.pop()!()
     await expect.poll(() => resting.length).toBe(1)
     return scene.receiver.taken().flatMap(shortOf)
   }
+  return { delivered, round, [Symbol.asyncDispose]: () => alerts[Symbol.asyncDispose]() }
+}
+
+it('the first round evaluates everything, and of the following each fourth', async () => {
+  const scene = await openScene()
+  await using rounds = openRounds(scene)
+  const { round } = rounds
   await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
   expect(await round()).toEqual(['raised backfill_failed north patients'])
   await plantRun(scene, { streams: { patients: 'succeeded' } })
   for (let time = 1; time < 4; time += 1) expect(await round()).toEqual([])
   expect(await round()).toEqual(['cleared backfill_failed north patients'])
+})
+
+it('a round that another process has, or that has nothing to post, counts as no post', async () => {
+  const scene = await openScene()
+  await using rounds = openRounds(scene)
+  const { round, delivered } = rounds
+  await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
+  {
+    await using other = await openSession({ url: scene.url, purpose: 'other' })
+    expect(await tryLock(other, 'alerts', 'alerts')).toBe(true)
+    expect(await round()).toEqual([])
+    await unlock(other, 'alerts', 'alerts')
+  }
+  for (let time = 0; time < 4; time += 1) await round()
+  expect(delivered).toEqual([true])
+  expect(scene.said).toHaveLength(1)
 })
 
 it('closed, it leaves no timer', async () => {
@@ -316,4 +346,20 @@ it('an alert whose cause only a later version knows is left alone, and stops no 
   await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
   expect(await scene.posted()).toEqual(['raised backfill_failed north patients'])
   expect(await stored()).toEqual(before)
+})
+
+it('a round that is stopped while its receiver hangs has not failed: the next one posts at once, and nothing is reported', async () => {
+  const scene = await openScene()
+  await plantRun(scene, { status: 'failed', streams: { patients: 'failed' } })
+  scene.receiver.answer('hang')
+  const stop = new AbortController()
+  const stopped = runRound({ ...scene.options, signal: stop.signal }, { thorough: true, insist: false })
+  await expect.poll(() => scene.receiver.taken().length).toBe(1)
+  const stored = () => scene.query('select id, attempts, due_at from intake_ops.alerts')
+  stop.abort()
+  expect(await stopped).toBe('failed')
+  expect(scene.said).toEqual([])
+  expect(await stored()).toMatchObject([{ attempts: 0 }])
+  scene.receiver.answer(200)
+  expect(await scene.posted()).toEqual(['raised backfill_failed north patients'])
 })
