@@ -62,6 +62,28 @@ test('a peer with as many as it may have loses its oldest, though others are old
   expect(left()).toBe('acdpqrs')
 })
 
+test('where all are taken, a peer with as many as it may have loses its own oldest, though another has more', () => {
+  const { connections, connect, open: left, closed } = open({ connections: 6, connectionsOfPeer: 2 })
+  for (const [name, peer] of [
+    ['p', 9],
+    ['q', 9],
+    ['r', 9],
+    ['a', 1],
+    ['b', 2],
+    ['c', 2],
+  ] as const)
+    connect(name, peer)
+  connect('d', 2)
+  expect([left(), closed()]).toEqual(['pqracd', 1])
+  // The proxy has most.
+  const last = connect('e', 1)
+  expect([left(), closed()]).toEqual(['qracde', 2])
+  connections.trust(last)
+  connect('f', 1)
+  connect('g', 1)
+  expect([left(), closed()]).toEqual(['acdefg'.replace('a', 'r'), 4])
+})
+
 test('one on which something was signed is never closed, and the newcomer is where there is no other', () => {
   const { connections, connect, open: left, closed } = open({ connections: 2, connectionsOfPeer: 1 })
   const [first, second] = [connect('a', 1), connect('b', 2)]

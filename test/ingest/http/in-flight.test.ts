@@ -1,5 +1,6 @@
 /** Limits on concurrent requests: in total, for large bodies, per team, and for bodies that nobody signed. */
 import { readFileSync } from 'node:fs'
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import {
   LIMITS as DEFAULTS,
@@ -170,6 +171,93 @@ test('an event that waits for us reserves its body and what the request costs', 
   expect(inFlight.enter(1, 'a').hold(300_000)).toBe(false)
   waiting.release()
   expect([inFlight.events, inFlight.bytes]).toEqual([1, 0])
+})
+
+test('a body of 64 KiB counts as a small one, and with a byte more as a large one', () => {
+  const size = 64 * 1024
+  const twice = (bytes: number) => {
+    const { inFlight } = open({ bytesInFlight: 2 * size + 2 }, 1)
+    return [1, 2].map(() => inFlight.enter(1, null).accept(bytes))
+  }
+  expect([twice(size), twice(size + 1)]).toEqual([
+    [true, true],
+    [true, false],
+  ])
+  // Of a stranger: 45 % of everything, and of three quarters.
+  const fits = (bytes: number) => open({ bytesInFlight: 145_645 }, 1).inFlight.enter(1, 'a').grow(bytes)
+  expect([fits(size), fits(size + 1)]).toEqual([true, false])
+})
+
+test('an event that waits for us reserves no more than its body again', () => {
+  const { inFlight } = open({}, 1)
+  const waiting = inFlight.enter(1, 'a')
+  for (const [bytes, reserved] of [
+    [10_000, 14_096],
+    [10_000, 14_096],
+    [5_000, 14_096],
+  ] as const) {
+    if (inFlight.bytes === 0) expect(waiting.grow(9_000)).toBe(true)
+    expect(waiting.hold(bytes)).toBe(true)
+    expect(inFlight.bytes).toBe(reserved)
+  }
+})
+
+/** What an ingester has room for that nothing is under way in: events and bytes of each team and peer. */
+function roomOf(inFlight: InFlight): readonly unknown[] {
+  const own: Reservation[] = []
+  const enter = (teamId: number, peer: string | null) => {
+    const next = inFlight.enter(teamId, peer)
+    own.push(next)
+    return next
+  }
+  const found: unknown[] = [inFlight.bytes, inFlight.events]
+  for (const [teamId, peer] of [1, 2].flatMap((teamId) =>
+    ['a', 'b', null].map((peer) => [teamId, peer] as const),
+  ))
+    found.push(Array.from({ length: 8 }, () => enter(teamId, peer).grow(50_000)))
+  for (const each of own.splice(0)) each.release()
+  for (const teamId of [1, 2]) found.push(Array.from({ length: 8 }, () => enter(teamId, null).accept(50_000)))
+  for (const each of own) each.release()
+  return [...found, inFlight.bytes, inFlight.events]
+}
+
+test('whatever requests did, and in whatever order, there is as much room after them as at the start', () => {
+  const room = roomOf(open({}, 2).inFlight)
+  const step = fc.record({
+    request: fc.nat(9),
+    what: fc.constantFrom('grow', 'hold', 'accept', 'release', 'pass'),
+    bytes: fc.constantFrom(1, 30_000, 66_000, 200_000),
+  })
+  const places = fc.array(fc.tuple(fc.constantFrom(1, 2), fc.constantFrom('a', 'b', null)), {
+    ...{ minLength: 10, maxLength: 10 },
+  })
+  fc.assert(
+    fc.property(places, fc.array(step, { maxLength: 60 }), (requests, steps) => {
+      const { inFlight, pass } = open({}, 2)
+      const own = new Map<number, Reservation>()
+      const accepted = new Set<number>()
+      for (const { request, what, bytes } of steps) {
+        const [teamId, peer] = requests[request]!
+        const reservation = own.get(request) ?? inFlight.enter(teamId, peer)
+        own.set(request, reservation)
+        // As the server does: nothing follows an accepted event but its answer.
+        if (what === 'release') {
+          reservation.release()
+          own.delete(request)
+          accepted.delete(request)
+        } else if (what === 'pass') pass(1)
+        else if (!accepted.has(request)) {
+          reservation[what](bytes)
+          if (what === 'accept') accepted.add(request)
+        }
+        expect(inFlight.bytes).toBeLessThanOrEqual(LIMITS.bytesInFlight)
+        expect(inFlight.events).toBe(own.size)
+      }
+      for (const reservation of own.values()) reservation.release()
+      expect(roomOf(inFlight)).toEqual(room)
+    }),
+    { numRuns: 200 },
+  )
 })
 
 test('the limits are those of the documents, and end every answer within two seconds', () => {

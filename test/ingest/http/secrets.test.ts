@@ -114,11 +114,13 @@ describe('the secrets of a team', () => {
   it('are looked up at most five times a second, and by a look-up that began after the request for them', async () => {
     await using bench = await openBench()
     let looks = 0
+    const limits = new Set<unknown>()
     const [source, other] = openSecretSources({
       bounded: {
         ...bench.bounded,
         run(...words: Parameters<typeof bench.bounded.run>) {
           looks += 1
+          limits.add(words[0])
           return bench.bounded.run(...words)
         },
       } as BoundedQueries,
@@ -140,6 +142,61 @@ describe('the secrets of a team', () => {
     bench.clock.pass(0.01)
     expect(await Promise.all(later)).toEqual([['configured', 'new'], ['configured', 'new'], ['of the other']])
     expect(looks).toBe(2)
+    // With the ration, an answer within two seconds.
+    expect([...limits].at(0)).toEqual({ purpose: 'ingest secrets', milliseconds: 1_400 })
+  })
+
+  it('of each team are its own, without repeats, and each that cannot be opened is reported', async () => {
+    await using bench = await openBench()
+    await bench.store('a', 'configured')
+    await bench.store('b', 'stored')
+    const others = { c: 'of another', d: 'of one more' }
+    for (const [configId, secret] of Object.entries(others)) {
+      const key = { teamId: 2, configId }
+      await query(
+        bench.url,
+        `insert into intake_ops.webhook_secrets (team_id, config_id, secret) values (2, $1, $2)`,
+        [
+          configId,
+          seal(secret, keyOf(configId === 'd' ? KEY : randomBytes(32).toString('base64')), placeOf(key)),
+        ],
+      )
+    }
+    await bench.store('e', 'sealed elsewhere', randomBytes(32).toString('base64'))
+    await bench.store('f', 'sealed elsewhere', randomBytes(32).toString('base64'))
+    await query(
+      bench.url,
+      `insert into intake_ops.removed_teams (team_id, name, data) values (3, 'gone', 'kept')`,
+    )
+    const { recorded, logger } = openRecorder()
+    const teams = ['clinic', 'other', 'gone'].map((name, at) => ({
+      ...{ name, teamId: at + 1, configured: at === 0 ? ['configured'] : [] },
+    }))
+    const sources = openSecretSources({
+      ...{ bounded: bench.bounded, teams, encryptionKey: KEY, clock: bench.clock, logger },
+    })
+    const found = await Promise.all(sources.map(({ secrets }) => secrets.refresh()))
+    expect(found).toEqual([['configured', 'stored'], ['of one more'], []])
+    expect(sources.map(({ name, secrets }) => [name, secrets.isRemoved(), secrets.current()])).toEqual([
+      ['clinic', false, ['configured', 'stored']],
+      ['other', false, ['of one more']],
+      ['gone', true, []],
+    ])
+    const said = () =>
+      recorded.logged.map((line) => JSON.parse(line)).map(({ level, team, msg }) => [level, team, msg])
+    const sealed =
+      'a stored signature secret cannot be opened: it was stored under another INTAKE_ENCRYPTION_KEY'
+    const reported = [
+      ...[
+        [40, 'clinic', sealed],
+        [40, 'clinic', sealed],
+        [40, 'other', sealed],
+      ],
+    ]
+    expect(said()).toEqual(reported)
+    bench.clock.pass(1)
+    await sources[1]!.secrets.refresh()
+    expect(said()).toEqual(reported)
   })
 
   it('cannot be looked up while the warehouse hangs: everybody who waits fails with the same look-up', async () => {

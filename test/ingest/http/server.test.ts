@@ -6,7 +6,16 @@ import { openIngester } from '../../../src/ingest/http/server.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { takeDefects } from '../../support/defects.ts'
 import { openWatchedClock } from '../../support/sleeps.ts'
-import { eventOf, known, openRecorder, openScene, post, type Scene, SECRET } from '../support/ingest.ts'
+import {
+  eventOf,
+  known,
+  openRecorder,
+  openScene,
+  post,
+  query,
+  type Scene,
+  SECRET,
+} from '../support/ingest.ts'
 import { headOf, openRaw, type RawConnection } from '../support/raw.ts'
 
 let scene: Scene
@@ -108,6 +117,51 @@ test('the first event of each team is reported, and no later one', async () => {
   for (const path of ['/webhooks', '/webhooks/other', '/webhooks/other', '/webhooks'])
     expect((await post(scene.ingester.url, small(), { path })).status).toBe(200)
   expect(lines('events flow').map(({ team }) => team)).toEqual(['default', 'other'])
+})
+
+test('nothing of a body without a signature is kept, so that it needs no room', async () => {
+  await using raw = await openRaw(scene.ingester.url)
+  const part = 'x'.repeat(40_000)
+  const chunk = `${part.length.toString(16)}\r\n${part}\r\n`
+  raw.write(
+    `POST /webhooks HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n${chunk}${chunk}0\r\n\r\n`,
+  )
+  expect((await raw.answers(1))[0]).toMatchObject({ status: 400 })
+})
+
+test('an event of a team that was removed meanwhile is answered 404, and others with it are stored', async () => {
+  await query(
+    scene.url,
+    `insert into intake_ops.removed_teams (team_id, name, data) values (2, 'other', 'kept')`,
+  )
+  const send = (path: string) => post(scene.ingester.url, small(), { path })
+  try {
+    const paths = ['/webhooks/other', '/webhooks', '/webhooks/other', '/webhooks']
+    const answers = await Promise.all(paths.map(send))
+    expect(answers.map(({ status }) => status)).toEqual([404, 200, 404, 200])
+    expect(scene.recorded.rejected.slice(-2)).toEqual(Array(2).fill('unknown_team other'))
+  } finally {
+    await query(scene.url, 'delete from intake_ops.removed_teams')
+  }
+  expect((await send('/webhooks/other')).status).toBe(200)
+})
+
+test('who signed an event is known from then on, also where there was no room for it', async () => {
+  await using own = await openScene({ limits: { eventsInFlight: 0, connectionsOfPeer: 1 } })
+  const send = async (raw: RawConnection, answers: number) => {
+    const body = small()
+    raw.write(headOf(body) + body.toString())
+    return (await raw.answers(answers)).map(({ status }) => status)
+  }
+  await using known = await openRaw(own.ingester.url)
+  expect(await send(known, 1)).toEqual([503])
+  // Another of that peer displaces no more than a stranger.
+  await using first = await openRaw(own.ingester.url)
+  await using second = await openRaw(own.ingester.url)
+  await first.ended
+  expect(await send(known, 2)).toEqual([503, 503])
+  expect(await send(second, 1)).toEqual([503])
+  expect(own.recorded.rejected).toEqual(['overload clinic', 'crowded', 'overload clinic', 'overload clinic'])
 })
 
 test('an ingester that was closed leaves no timer', async () => {
