@@ -186,7 +186,7 @@ it.each([
   ['warning', 0],
   ['failed', 1],
 ])('a doctor whose worst check is %s ends with %i, and checks what is configured', async (status, code) => {
-  const checks = [check('a', status, status === 'ok' ? null : 'mend it'), check('b', 'ok', null)]
+  const checks = [check('a', status, status === 'ok' ? null : 'repair it'), check('b', 'ok', null)]
   vi.mocked(runChecks).mockResolvedValue(checks as never)
   const json = await run('doctor --json')
   const { checks: shown } = JSON.parse(json.stdout)
@@ -222,7 +222,7 @@ it.each([
   for (const team of (given(runChecks)[0] as { teams: object[] }).teams)
     for (const key of ['webhookSecrets', 'pageSize', 'bodyKeys']) expect(team).not.toHaveProperty(key)
   const text = await run('doctor')
-  expect([text.code, text.stdout.includes('hint: mend it')]).toEqual([code, status !== 'ok'])
+  expect([text.code, text.stdout.includes('hint: repair it')]).toEqual([code, status !== 'ok'])
 })
 
 const ENDS = [
