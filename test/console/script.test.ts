@@ -1,10 +1,6 @@
-/** The script of the pages, in a page that consists of what it asks for: when it loads the content again, and when not. */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { createContext, runInContext } from 'node:vm'
+/** The script of the pages: when it loads the content again, and when not. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-
-const SCRIPT = readFileSync(join(import.meta.dirname, '../../src/console/assets/console.js'), 'utf8')
+import { openPage } from './support/script-page.ts'
 
 beforeEach(() => {
   vi.useFakeTimers({ now: 1_000_000 })
@@ -12,83 +8,6 @@ beforeEach(() => {
 afterEach(() => {
   vi.useRealTimers()
 })
-
-interface Part {
-  scrollLeft: number
-  open: boolean
-}
-
-/** A page with this content, loaded. */
-function openPage(
-  attributes: readonly string[],
-  parts: { scroll?: Part[]; details?: Part[]; samples?: object[] } = {},
-) {
-  const listeners = new Map<string, (() => void)[]>()
-  const listen = (name: string, listener: () => void) =>
-    void listeners.set(name, [...(listeners.get(name) ?? []), listener])
-  const state = { attributes: new Set(attributes), hidden: false, active: null as object | null, loads: 0 }
-  const drawn: { data: unknown[]; labels: (string | undefined)[] }[] = []
-  const region = { clientWidth: 500, dataset: { samples: '/inbox/samples' }, replaceChildren: () => {} }
-  const { scroll = [], details = [] } = parts
-  const content = {
-    hasAttribute: (name: string) => state.attributes.has(name),
-    contains: (each: object | null) => each !== null && !('outside' in each),
-    querySelectorAll: (name: string) => (name === 'details' ? details : scroll),
-  }
-  const document = {
-    getElementById: () => content,
-    get activeElement() {
-      return state.active
-    },
-    get hidden() {
-      return state.hidden
-    },
-    documentElement: {},
-    body: { addEventListener: listen },
-    addEventListener: listen,
-    querySelector: () => (parts.samples === undefined ? null : region),
-    querySelectorAll: () => [],
-  }
-  let isOpened = false
-  class EventSource {
-    constructor() {
-      isOpened = true
-    }
-    addEventListener = listen
-  }
-  class uPlot {
-    constructor(options: { series: { label?: string }[] }, data: unknown[]) {
-      drawn.push({ data, labels: options.series.map(({ label }) => label) })
-    }
-  }
-  /** The server's answer replaces the content. */
-  const ajax = async () => {
-    state.loads += 1
-    for (const each of [...scroll, ...details]) Object.assign(each, { scrollLeft: 0, open: false })
-  }
-  const fetch = async () => ({ json: async () => ({ samples: parts.samples }) })
-  const window = { htmx: { ajax }, uPlot }
-  const getComputedStyle = () => ({ getPropertyValue: () => '' })
-  const timers = { setTimeout, clearTimeout, setInterval, Date }
-  runInContext(
-    SCRIPT,
-    createContext({
-      document,
-      window,
-      location: { href: '/' },
-      EventSource,
-      fetch,
-      getComputedStyle,
-      ...timers,
-    }),
-  )
-  const emit = (name: string) => {
-    for (const listener of listeners.get(name) ?? []) listener()
-  }
-  emit('DOMContentLoaded')
-  const pass = (milliseconds: number) => vi.advanceTimersByTimeAsync(milliseconds)
-  return { state, emit, pass, drawn, isLive: () => isOpened }
-}
 
 const link = { matches: () => true }
 
@@ -165,20 +84,35 @@ it('a reader finds scrolled and opened places as they were', async () => {
   ])
 })
 
-it('samples are drawn once there are two, each second series by its name, and none while nobody looks', async () => {
-  const sample = (at: number) => ({ at, received: 1, stored: 2, drained: 3, p50: 4, p99: 5 })
-  const samples = [sample(10)]
-  const { state, pass, drawn } = openPage([], { samples })
+it('what is loaded again is the same page with its query, and nothing but its content', async () => {
+  const { state, emit, pass, asked } = openPage(['data-live'])
+  emit('changed')
   await pass(0)
-  expect(drawn).toEqual([])
-  samples.push(sample(12))
+  const place = { target: '#content', select: '#content', swap: 'outerHTML' }
+  expect(asked).toEqual([['GET', '/runs?of=north', place]])
+  // A console that is away is asked again at the next change, or after half a minute.
+  state.isAway = true
+  emit('changed')
   await pass(2_000)
-  expect(drawn).toHaveLength(1)
-  expect(drawn[0]!.data.map((each) => (each as number[])[1])).toEqual([12, 1, 2, 3, 4, 5])
-  expect(drawn[0]!.labels).toEqual([
-    ...[undefined, 'received/s', 'stored/s', 'visible/s', '50 % visible within, s', '99 % visible within, s'],
-  ])
-  state.hidden = true
+  state.isAway = false
+  emit('changed')
   await pass(2_000)
-  expect(drawn).toHaveLength(1)
+  expect(state.loads).toBe(3)
+})
+
+it('who has the focus of a region that is scrolled keeps it', async () => {
+  const focused: string[] = []
+  const scroll = ['a', 'b'].map((name) => ({
+    ...{ scrollLeft: 1, open: false, matches: () => false },
+    focus: (how: object) => void focused.push(`${name} ${JSON.stringify(how)}`),
+  }))
+  const { state, emit, pass } = openPage(['data-live'], { scroll })
+  state.active = scroll[1]!
+  emit('changed')
+  await pass(0)
+  expect(focused).toEqual(['b {"preventScroll":true}'])
+  state.active = null
+  emit('changed')
+  await pass(2_000)
+  expect(focused).toHaveLength(1)
 })
