@@ -2,6 +2,8 @@
 import { expect, it, vi } from 'vitest'
 import { openReadings } from '../../src/console/readings.ts'
 
+const never = new Promise<void>(() => {})
+
 function openScene() {
   let micros = 0
   let looks = 0
@@ -16,7 +18,13 @@ function openScene() {
   }
   const readings = openReadings({
     ...{ url: 'postgres://nowhere', inboxDays: 30, maxAgeHours: 26 },
-    ...{ bounded, clock: { now: () => micros, sleep: () => new Promise<void>(() => {}) } },
+    ...{
+      bounded,
+      clock: {
+        now: () => micros,
+        sleep: async (milliseconds: number) => void (milliseconds > 0 && (await never)),
+      },
+    },
     checks: async (signal: AbortSignal) => {
       signals.push(signal)
       return []
@@ -63,17 +71,20 @@ it('a reading that a page adds has a time of its own; after a change all of them
   const { readings, pass, looks } = openScene()
   let own = 0
   const shared = readings.share(async () => ++own, 500)
-  let asked = 0
-  const ask = () => readings.ask('key', async () => ++asked, 0)
+  // An answer that is late, and so waits for whoever asks next.
+  const answers: ((value: string) => void)[] = []
+  const read = () => new Promise<string>((resolve) => void answers.push(resolve))
+  const ask = () => readings.ask('key', read, 0)
   await Promise.all([shared.get(), readings.overview.get(), readings.server.get()])
   pass(500)
   expect([await shared.get(), looks()]).toEqual([1, 2])
   pass(1)
   expect(await shared.get()).toBe(2)
-  expect(await ask()).toBe(1)
+  expect(await ask()).toBeNull()
   readings.forget()
+  answers[0]!('before the change')
   await Promise.all([shared.get(), readings.overview.get(), readings.server.get()])
-  expect([own, looks(), await ask()]).toEqual([3, 4, 2])
+  expect([own, looks(), await ask(), answers.length]).toEqual([3, 4, null, 2])
 })
 
 it('the size that the database had first is that of the first reading, with its time', async () => {
