@@ -159,7 +159,7 @@ it.each([
   const before = await page()
   state.micros += 90e6
   end(ended instanceof Error ? ended : { runId: '7', ...ended })
-  await expect.poll(async () => (await page()).data.job!.seconds).toBe(90)
+  await new Promise((resolve) => setImmediate(resolve))
   // What pages show was read before its end.
   expect(state.forgotten).toBeGreaterThan(0)
   state.micros += 1e9
