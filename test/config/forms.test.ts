@@ -1,6 +1,7 @@
 /** Every setting with each way of writing a value: what is not exactly the value is refused, and names its setting. */
 import { expect, test } from 'vitest'
 import { readConfig, requireTeams } from '../../src/config/config.ts'
+import { SETTINGS } from '../../src/config/settings.ts'
 import { UsageError } from '../../src/core/errors.ts'
 
 const SERVICE = {
@@ -66,6 +67,17 @@ test.each(Object.entries(VALUES))('%s may be %j, and nothing that is written oth
   expect(refusalOf({ [name]: value }, {})).not.toBe(name)
   const taken = mistakes(value).filter((text) => refusalOf({ ...SERVICE, [name]: text }) !== name)
   expect(taken).toEqual(TAKEN[name] ?? [])
+})
+
+test('the default that is shown of a setting is the value that is used without it', () => {
+  const env = { ...SERVICE, INTAKE_ALERT_URL: 'https://alerts.example.com' }
+  const inWords = ['embedded', 'generated once']
+  const shown = Object.entries(SETTINGS).filter(
+    ([, { without }]) => without !== null && !inWords.includes(without),
+  )
+  expect(shown.length).toBeGreaterThan(20)
+  for (const [name, { without }] of shown)
+    expect([name, readConfig({ ...env, [name]: without! })]).toEqual([name, readConfig(env)])
 })
 
 test.each(['90S', '15M', '2H', '8D', '1ms', '1min', '1 h', '1h0', '٣h'])(

@@ -122,6 +122,8 @@ describe('a settings file with teams', () => {
     (name) => {
       expect(valuesOf({ settings: { A: 'b' } }, { [name]: 'x' })).toEqual({ A: 'b' })
       expect(valuesOf({ settings: { A: 'b' } }, { [name]: '' })).toEqual({ A: 'b', INTAKE_CONFIG: 'itself' })
+      const inFile = { [name]: '', [`${name}_FILE`]: 'x' }
+      if (!name.endsWith('_FILE')) expect(valuesOf({ settings: { A: 'b' } }, inFile)).toEqual({ A: 'b' })
     },
   )
 
