@@ -56,9 +56,14 @@ describe('days', () => {
     const kept = await Promise.all(
       Array.from({ length: 4 }, () => keepInboxDays(database.url, { days: 30, now })),
     )
-    expect(await keepInboxDays(database.url, { days: 30, now })).toMatchObject({ moved: 0 })
     expect(kept.reduce((sum, { created }) => sum + created, 0)).toBeLessThanOrEqual(3)
-    expect(await partitions(database.url)).toHaveLength(4)
+    // On a busy machine a day may be left for the next time.
+    await expect
+      .poll(async () => {
+        await keepInboxDays(database.url, { days: 30, now })
+        return await partitions(database.url)
+      })
+      .toHaveLength(4)
   })
 
   it('take over events from the default partition, and every event stays', async () => {
@@ -144,6 +149,24 @@ describe('an expired day', () => {
     expect((await keepInboxDays(url, { days: 30, now })).dropped).toBe(1)
     expect((await keepInboxDays(url, { days: 5, now })).dropped).toBe(2)
   })
+
+  it.each(['T00:00:00.000Z', 'T12:00:00.000Z', 'T23:59:59.999Z'])(
+    'is one that ended before the time that is kept, at %s',
+    async (time) => {
+      await using database = await createTestDatabase()
+      const { url } = database
+      const now = new Date(new Date().toISOString().slice(0, 10) + time)
+      for (const days of [29, 30, 31, 32])
+        await query(url, 'select intake_raw.add_inbox_day($1, 0)', [dayOf(now, -days)])
+      // Settled a moment before the time that is kept, and after it.
+      const limit = now.getTime() - 30 * DAY
+      await put(url, 'before', dayOf(now, -31), new Date(limit - 1))
+      await put(url, 'after', dayOf(now, -32), new Date(limit))
+      expect((await keepInboxDays(url, { days: 30, now })).dropped).toBe(1)
+      const left = (await partitions(url)).slice(0, 3)
+      expect(left).toEqual([-32, -30, -29].map((ahead) => partitionOf(dayOf(now, ahead))))
+    },
+  )
 
   it('is left for the next time while a session reads it, and storing continues meanwhile', async () => {
     await using database = await createTestDatabase()
