@@ -151,6 +151,16 @@ test('a table that was opened by hand is bound again by the next migration, and 
   expect(await withoutPolicies()).toEqual([])
 })
 
+test('every view that readers may read is a barrier: no function of theirs sees a row that it hides', async () => {
+  const rows = await query<{ name: string; is_barrier: boolean }>(
+    warehouse.url,
+    `select oid::regclass::text as name, coalesce(reloptions = '{security_barrier=true}', false) as is_barrier from pg_class
+     where relkind = 'v' and relnamespace = any ('{intake,intake_analytics,intake_fhir,intake_safe_harbor}'::regnamespace[])`,
+  )
+  expect(rows.length).toBeGreaterThan(35)
+  expect(rows.filter(({ is_barrier }) => !is_barrier)).toEqual([])
+})
+
 /** Tables of intake with a team that are not bound, or do not have both policies. */
 function withoutPolicies() {
   return query(
