@@ -1,5 +1,6 @@
-/** An export to FHIR that is interrupted. */
-import { readFileSync } from 'node:fs'
+/** An export to FHIR: whole, empty, in portions, of one team, and interrupted. */
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { exportFhir } from '../../../src/analytics/export/fhir.ts'
@@ -66,9 +67,26 @@ test('an export to FHIR has the records of one team in the order of their ids', 
       select team_id, id, now(), 'test' from intake.teams, unnest('{s,r}'::text[]) id`)
   const out = join(folder, 'ordered')
   const manifest = await exportFhir(session, {
-    ...{ folder: out, team: 'south', about: {}, signal: new AbortController().signal },
+    ...{ folder: out, team: 'south', about: { version: '1' }, signal: new AbortController().signal },
   })
-  expect(manifest).toMatchObject({ team: 'south', rows: 7 })
+  const files = [
+    ['Patient', 3],
+    ['Questionnaire', 2],
+    ['QuestionnaireResponse', 2],
+  ].map(([type, rows]) => {
+    const bytes = readFileSync(join(out, `${type}.ndjson`))
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    return { type, file: `${type}.ndjson`, rows, bytes: bytes.length, sha256 }
+  })
+  expect(manifest).toEqual({
+    transactionTime: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00$/),
+    ...{ request: 'intake-sync export --format fhir-ndjson', requiresAccessToken: false, error: [] },
+    output: files.map(({ type, file, rows }) => ({ type, url: file, count: rows })),
+    ...{ format: 'fhir-ndjson', team: 'south', rows: 7 },
+    files: files.map(({ type, ...file }) => file),
+  })
+  expect(JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'))).toEqual({ version: '1', ...manifest })
+  expect(readdirSync(out).sort()).toEqual([...files.map(({ file }) => file), 'manifest.json'])
   const resources = (type: string): { id: string; title?: string }[] =>
     readFileSync(join(out, `${type}.ndjson`), 'utf8')
       .trimEnd()
