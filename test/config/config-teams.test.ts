@@ -357,6 +357,9 @@ describe('a file of teams', () => {
     const error = errorOf({ INTAKE_CONFIG: fileOf(content) })
     expect(error.message).toMatch(message)
     expect(error.message).toContain('INTAKE_CONFIG')
+    expect(error.variable).toMatch(/^INTAKE_CONFIG/)
+    expect(error.code).toMatch(/^setting_|^file_unreadable$/)
+    expect(error.hint).toMatch(/\w/)
   })
 
   test.each(['CONFIG', 'TEAM', 'BASE_URL', 'API_KEY', 'API_SECRET', 'WEBHOOK_SECRETS'])(

@@ -179,6 +179,9 @@ describe('without psql', () => {
       '',
       'error: column "nothing" does not exist\ncode: sql, see docs/errors.md#sql\n',
     ])
+    const steering = await run(`select U&'a\\001b[2J'::int`)
+    expect([steering.code, steering.stdout]).toEqual([1, ''])
+    expect(steering.stderr).toContain('error: invalid input syntax for type integer: "a\\x1b[2J"\n')
     const backslash = command(Object.assign(new PassThrough(), { isTTY: false }).end('\\d\n'))
     await expect(backslash.ended).rejects.toThrow(/^commands that begin with \\ need psql$/)
   })

@@ -67,6 +67,8 @@ it('one shows its run, when it was settled, and its content only on request, ind
     lines('content      removed (INTAKE_INBOX_DAYS)'),
   )
   expect(deadLetterText(context, stored(), false)).not.toMatch(/by run|settled/)
+  const once = stored({ last_run_id: 7, seen: 1 })
+  expect(deadLetterText(context, once, false)).toContain('03:04 UTC, by run 7\nseen         1\n')
   expect(deadLetterDocument(settled, true)).toMatchObject({ id: 1, content: '{"a":1}', content_bytes: 7 })
   expect(deadLetterDocument(settled, false)).not.toHaveProperty('content')
 })

@@ -153,13 +153,14 @@ it.each([
 
 describe('before the request is sent', () => {
   it.each([
-    ['is missing', undefined],
-    ['is too short', Buffer.alloc(16).toString('base64')],
-  ])('a key that %s is rejected with exit 2', async (_, key) => {
+    ['is missing', undefined, 'setting_missing'],
+    ['is too short', Buffer.alloc(16).toString('base64'), 'setting_invalid'],
+  ])('a key that %s is rejected with exit 2', async (_, key, reason) => {
     env = { ...env, INTAKE_ENCRYPTION_KEY: key }
     const run = await create()
     expect(run).toMatchObject({ code: 2, stdout: '' })
     expect(run.stderr).toContain('INTAKE_ENCRYPTION_KEY')
+    expect(run.stderr).toContain(`\ncode: ${reason}, `)
     expect(askedOf(service)).toEqual([])
   })
 
