@@ -79,7 +79,7 @@ async function run<Result>(
 ): Promise<Result> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(tooSlow()), milliseconds)
+    timer = setTimeout(() => reject(timedOut()), milliseconds)
   })
   const connecting = pool.connect()
   let client: pg.PoolClient | undefined
@@ -109,9 +109,12 @@ function discard(inUse: Set<pg.PoolClient>, client: pg.PoolClient): void {
   destroySocket(client)
 }
 
-function tooSlow(): IntakeError {
+/** The code of a failure to answer in time. */
+export const TIMED_OUT = 'warehouse_slow'
+
+export function timedOut(): IntakeError {
   return new IntakeError('the warehouse did not answer in time', {
-    code: 'warehouse_slow',
+    code: TIMED_OUT,
     verdict: 'retry',
     hint: 'look at its load and its locks (pg_stat_activity)',
   })

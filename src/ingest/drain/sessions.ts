@@ -8,9 +8,10 @@ import { once } from 'node:events'
 import { sql } from 'kysely'
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
+import { TIMED_OUT } from '../../warehouse/bounded-queries.ts'
 import { destroySocket, openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { TIMED_OUT, withTimeout } from '../http/in-time.ts'
+import { withTimeout } from '../http/in-time.ts'
 
 export interface DrainSessions {
   /** Returns a free connection, or a new one. */

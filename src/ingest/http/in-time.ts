@@ -4,15 +4,12 @@
  * Times are in milliseconds.
  */
 import type { Clock } from '../../core/clock.ts'
-import { IntakeError } from '../../core/errors.ts'
-
-/** The code of a failure to answer in time. */
-export const TIMED_OUT = 'warehouse_slow'
+import { timedOut } from '../../warehouse/bounded-queries.ts'
 
 /** Created once: creating an error for each statement would capture a stack each time. */
 const DONE = new Error('done in time')
 
-/** Rejects with `TIMED_OUT` when `work` takes longer. */
+/** Rejects with `timedOut` when `work` takes longer. */
 export async function withTimeout<Result>(
   clock: Clock,
   milliseconds: number,
@@ -29,12 +26,4 @@ export async function withTimeout<Result>(
   } finally {
     done.abort(DONE)
   }
-}
-
-export function timedOut(): IntakeError {
-  return new IntakeError('the warehouse did not answer in time', {
-    code: TIMED_OUT,
-    verdict: 'retry',
-    hint: 'look at its load and its locks (pg_stat_activity)',
-  })
 }

@@ -7,9 +7,9 @@
 import type { QueryArrayConfig } from 'pg'
 import type { Clock } from '../../core/clock.ts'
 import type { IntakeError } from '../../core/errors.ts'
+import { TIMED_OUT, timedOut } from '../../warehouse/bounded-queries.ts'
 import { openSession, PLANNER, type Session } from '../../warehouse/connect.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
-import { TIMED_OUT, timedOut } from '../http/in-time.ts'
 import { type InboxEvent, keyOf, type StoreOutcome } from './event.ts'
 
 export interface Writer {
