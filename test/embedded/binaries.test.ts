@@ -135,13 +135,18 @@ describe('a private copy', () => {
 })
 
 test.each([
-  ['that do not start', '#!/no/such/loader\n', 0o755],
-  ['that may not be executed', '#!/bin/sh\nexit 0\n', 0o644],
-  ['that fail', '#!/bin/sh\nexit 1\n', 0o755],
-])('programs %s end in an instruction', async (_, program, mode) => {
+  ['that do not start', '#!/no/such/loader\n', 0o755, []],
+  // Files of a place without execution, such as a mount, can be executed in another.
+  ['that may not be executed where they are', '#!/bin/sh\nexit 0\n', 0o644, ['binaries-18.4.0']],
+  ['that fail', '#!/bin/sh\nexit 1\n', 0o755, []],
+])('programs %s end in an instruction, after a copy if that could help', async (_, program, mode, copies) => {
   const from = newPackage('package', program)
   chmodSync(join(from.directory, 'native/bin/postgres'), mode)
-  await expect(prepared(from)).rejects.toMatchObject({
+  const home = newHome()
+  const preparing = prepared(from, home)
+  await preparing.catch(() => {})
+  expect(readdirSync(home.directory)).toEqual(copies)
+  await expect(preparing).rejects.toMatchObject({
     ...{ code: 'embedded_unavailable', variable: 'DATABASE_URL' },
     hint: expect.stringContaining('DATABASE_URL'),
   })

@@ -11,6 +11,7 @@ import {
   serves,
   stopPostmaster,
 } from '../../src/embedded/postmaster.ts'
+import { startServer } from '../../src/embedded/start-server.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 
 const base = makeFolder('postmaster-')
@@ -164,3 +165,16 @@ test.runIf(process.platform === 'linux')(
     expect(await left).toEqual([null, 'SIGINT'])
   },
 )
+
+test('a server that still starts or recovers is taken over: it is ready when it says so, and has ended when it is gone', async () => {
+  const child = await run('postgres', home.cluster)
+  pidFile(child.pid!, 'starting')
+  const server = await startServer({ home, bin: base, unsafe: false })
+  expect([server.pid, server.port]).toEqual([child.pid, 5433])
+  let hasEnded = false
+  void server.ended.then(() => (hasEnded = true))
+  pidFile(child.pid!)
+  expect([await server.ready, hasEnded]).toEqual([true, false])
+  child.kill('SIGKILL')
+  await server.ended
+})

@@ -215,6 +215,10 @@ describe('faults', () => {
     'redirect=home',
     'clock-skew=soon',
     'http-500=0.1:x',
+    'slow=0.5:',
+    'slow=0.5: ',
+    'wrong-count=1:',
+    'redirect=0.5:',
   ])('that make no sense are refused: %s', (spec) => {
     expect(() => parseFaults(spec)).toThrow(RangeError)
   })

@@ -99,6 +99,10 @@ it('one team has the short address, several one each; without ingest there is no
     ...{ webhooks: 'http://h:1/webhooks', admin: 'http://h:2', next_backfill: null, off: { work: 'x' } },
     teams: { 'a b': 'http://h:1/webhooks/a%20b', c: 'http://h:1/webhooks/c' },
   })
+  expect(servingDocument(READY, [], null)).toEqual({
+    ...{ webhooks: 'http://h:1/webhooks', teams: { only: 'http://h:1/webhooks/only' } },
+    ...{ admin: 'http://h:2', next_backfill: null, off: {} },
+  })
   const opened = { url: 'u', link: 'l', [Symbol.asyncDispose]: async () => {} }
   expect(servingDocument({ ...READY, ingest: null, next }, [], opened)).toMatchObject({
     ...{
