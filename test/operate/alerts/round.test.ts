@@ -128,9 +128,22 @@ describe('a receiver', () => {
     await due()
     scene.receiver.answer(200)
     expect(await scene.posted()).toEqual(['raised backfill_failed north patients'])
-    const lines = scene.said.map((line) => JSON.parse(line) as { msg: string; code?: string })
-    expect(lines.map(({ code }) => code)).toEqual([...Array<string>(3).fill('alerts_refused'), undefined])
-    expect(lines[0]!.msg).toContain('it responded 500')
+    const lines = scene.said.map((line) => {
+      const { time: _, ...said } = JSON.parse(line) as { time: number }
+      return said
+    })
+    const delayed = (why: string) => ({
+      ...{
+        level: 40,
+        code: 'alerts_refused',
+        hint: 'check INTAKE_ALERT_URL, and that its receiver is running',
+      },
+      msg: `alerts are delayed: INTAKE_ALERT_URL did not accept the alerts: ${why}`,
+    })
+    expect(lines).toEqual([
+      ...['it responded 500', 'it responded 307', 'ECONNREFUSED'].map(delayed),
+      { level: 30, alerts: 1, msg: 'alerts posted' },
+    ])
     expect(scene.said.join('')).not.toMatch(/a-token|hooks|127\.0\.0\.1/)
   })
 

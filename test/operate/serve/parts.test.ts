@@ -53,7 +53,11 @@ test('each hour, days of the inbox are created, and what is old is removed', asy
   {
     await using _housekeeping = await openHousekeeping({ url, inboxDays: 30, retention, logger })
     expect(await left()).toEqual([])
-    expect(said.map(({ msg }) => msg)).toEqual(['old bodies of dead letters removed', 'expired rows removed'])
+    const nothing = { runs: 0, deadLetters: 0, ticks: 0, deliveries: 0 }
+    expect(said.map(({ time: _, ...line }) => line)).toEqual([
+      { level: 30, msg: 'old bodies of dead letters removed', bodies: 1 },
+      { level: 30, msg: 'expired rows removed', history: 1, ...nothing },
+    ])
     const today = `select to_regclass('intake_raw.inbox_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')) is not null as known`
     expect(await rows(today)).toEqual([{ known: true }])
     await age()

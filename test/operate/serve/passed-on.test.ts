@@ -9,8 +9,10 @@ import { openWorker } from '../../../src/extract/work.ts'
 import { openDrain } from '../../../src/ingest/drain/drain.ts'
 import { openSecretSources } from '../../../src/ingest/http/secrets.ts'
 import { openIngester } from '../../../src/ingest/http/server.ts'
+import type { DrainWatch, IngestWatch } from '../../../src/ingest/watch.ts'
 import { openAlerts } from '../../../src/operate/alerts/round.ts'
-import type { ServeOptions } from '../../../src/operate/serve/parts.ts'
+import { openGauges } from '../../../src/operate/health/gauges.ts'
+import { openHousekeeping, type ServeOptions } from '../../../src/operate/serve/parts.ts'
 import { openSchedule } from '../../../src/operate/serve/schedule.ts'
 import { openServe } from '../../../src/operate/serve/serve.ts'
 import { WORKS } from '../../../src/reconcile/slices.ts'
@@ -36,6 +38,14 @@ vi.mock('../../../src/operate/alerts/round.ts', async (original) => ({
   openAlerts: vi.fn(),
 }))
 vi.mock('../../../src/operate/serve/schedule.ts', () => ({ openSchedule: vi.fn() }))
+vi.mock('../../../src/operate/serve/parts.ts', async (original) => ({
+  ...(await original()),
+  openHousekeeping: vi.fn(async () => ({ [Symbol.asyncDispose]: async () => {} })),
+}))
+vi.mock('../../../src/operate/health/gauges.ts', async (original) => {
+  const real = await original<typeof import('../../../src/operate/health/gauges.ts')>()
+  return { ...real, openGauges: vi.fn(real.openGauges) }
+})
 
 let warehouse: Awaited<ReturnType<typeof openWarehouse>>
 
@@ -57,7 +67,8 @@ const TEAMS = [
     rateLimit: { requests: 9, seconds: 60 },
   },
 ]
-const logger = pino({ level: 'silent' })
+const said: Record<string, unknown>[] = []
+const logger = pino({ base: null }, { write: (line: string) => void said.push(JSON.parse(line)) })
 const trustedProxies = new BlockList()
 const settings = { url: 'http://127.0.0.1:1', secret: null, inboxSeconds: 60, maxAgeHours: null }
 
@@ -68,7 +79,7 @@ const part = (name: string) => ({
     url: `http://${name}`,
     wake: vi.fn(),
     close: vi.fn(async () => {}),
-    inFlight: { events: 0, bytes: 0 },
+    inFlight: { events: 3, bytes: 700 },
   },
   ...{ next: () => new Date(0), trouble: () => `trouble of ${name}`, [Symbol.asyncDispose]: async () => {} },
 })
@@ -108,6 +119,7 @@ it('every part is opened with its settings, and wakes the part that it has work 
       alertsEveryMs: 7,
     },
     ...{ admin: { host: '127.0.0.1', port: 0 }, inboxDays: 11, encryptionKey: 'a key', alerts: settings },
+    retention: { historyDays: 12, runDays: 13 },
   })
   const rows = await query<{ name: string; team_id: number }>(url, 'select name, team_id from intake.teams')
   const idOf = (wanted: string) => rows.find(({ name }) => name === wanted)!.team_id
@@ -160,7 +172,37 @@ it('every part is opened with its settings, and wakes the part that it has work 
     ...{ url, clock: systemClock, logger, missed: 'run', expression: '1 2 * * *', job: 'backfill' },
     ...{ teams: ['north', 'south'], run: expect.any(Function) },
   })
+  expect(firstOf(openHousekeeping)).toEqual({
+    ...{ url, inboxDays: 11, retention: { historyDays: 12, runDays: 13 }, logger },
+  })
+  expect(firstOf(openGauges)).toEqual({
+    ...{ url, clock: systemClock, inboxDays: 11, inFlight: expect.any(Function) },
+    ...{ bounded: expect.anything(), registry: expect.anything() },
+  })
   expect(serving).toMatchObject({ ingest: 'http://ingester', next: new Date(0) })
+
+  // What each part counts is shown by this process.
+  const { watch: received } = firstOf(openIngester) as unknown as { watch: IngestWatch }
+  const drained = watch as unknown as DrainWatch
+  received.stored('east', false)
+  received.rejected('signature', 'south')
+  received.committed(4, 0.5)
+  drained.drained('north', { done: 1, dead: 2, retried: 3 }, [4])
+  ;(firstOf(openDrain) as unknown as { watch: DrainWatch }).watch.defect('TypeError')
+  const { onPosted } = firstOf(openAlerts) as unknown as { onPosted: (isDelivered: boolean) => void }
+  onPosted(false)
+  const response = await fetch(`${serving.admin}/metrics`)
+  expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
+  const metrics = (await response.text()).split('\n')
+  expect(metrics).toEqual(
+    expect.arrayContaining([
+      ...['intake_ingest_in_flight_events 3', 'intake_ingest_in_flight_bytes 700'],
+      ...['intake_events_received_total{team="east"} 1', 'intake_inbox_commit_events_sum 4'],
+      'intake_events_rejected_total{team="south",reason="signature"} 1',
+      'intake_events_drained_total{team="north",outcome="dead"} 2',
+      ...['intake_defects_total{kind="TypeError"} 1', 'intake_alert_posts_total{outcome="failed"} 1'],
+    ]),
+  )
 
   for (const [name, of] of [
     ['drain', 'drain'],
@@ -180,12 +222,20 @@ it('every part is opened with its settings, and wakes the part that it has work 
   call(firstOf(openDrain), 'onRefetchRequested')
   expect(parts.refetcher.wake).toHaveBeenCalledTimes(1)
   await call(firstOf(openWorker), 'onRunEnded', { runId: '1', status: 'failed' })
+  expect(said.map(({ time: _, ...line }) => line)).toEqual([
+    { level: 30, run: '1', status: 'failed', msg: 'run ended' },
+  ])
   expect(parts.alerts.wake).toHaveBeenCalledTimes(1)
   const { signal } = new AbortController()
   const onTeamEnded = () => {}
   await call(firstOf(openSchedule), 'run', ['south'], signal, onTeamEnded)
   expect(backfill.mock.calls).toEqual([[[teams[1]], signal, onTeamEnded]])
   expect(parts.alerts.wake).toHaveBeenCalledTimes(2)
+  // A schedule without any time to come is no schedule.
+  const schedule = async () => await (await fetch(`${serving.admin}/readyz?part=schedule`)).json()
+  expect(await schedule()).toEqual({ ready: true, reasons: [] })
+  parts.schedule.next = () => null as never
+  expect(await schedule()).toEqual({ ready: false, reasons: ['schedule: has no next time'] })
   await serving.close()
   expect(limiters.map(({ close }) => close.mock.calls.length)).toEqual([1, 1])
 })

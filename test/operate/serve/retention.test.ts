@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import type { Webhooks } from '../../../src/emulator/webhooks/engine.ts'
 import { storeDeadLetters } from '../../../src/load/dead-letters.ts'
+import { exportClient, exportPerson, hashesOf } from '../../../src/load/erasures.ts'
 import { teamIdOf } from '../../../src/load/teams.ts'
 import { erase } from '../../../src/operate/erase/erase.ts'
 import { openRetention, type PruneOptions, prune } from '../../../src/operate/serve/retention.ts'
@@ -116,6 +117,41 @@ describe('of superseded payloads and of what runs left', () => {
     await erase({ url: scene.url, patient, forget: false, unnamedRows: true, clock: systemClock })
     expect(await scene.rows('select row_number from intake.export_rows')).toEqual([{ row_number: 4 }])
     expect(await scene.rows(ofIdentities)).toEqual([{ id: 'p-also' }])
+  })
+
+  test('of each payload of a patient that goes, the identities stay as hashes of its team, and of nothing else', async () => {
+    const other = await teamIdOf(scene.session.db, 'other')
+    const name = { first_name: 'Käthe', last_name: 'Alt', email: 'Alt@example.com' }
+    await query('delete from intake_ops.former_identities')
+    for (const [team, stream, id, payload] of [
+      [scene.teamId, 'patients', 'p', { ...name, external_id: 'A' }],
+      [scene.teamId, 'patients', 'p', { ...name, external_id: 'B' }],
+      // Without an address the name is none.
+      [scene.teamId, 'patients', 'q', { ...name, email: '', external_id: 'C' }],
+      [scene.teamId, 'forms', 'f', { ...name, external_id: 'D' }],
+      [scene.teamId, 'patients', 'r', null],
+      [other, 'patients', 'p', { ...name, external_id: 'A' }],
+    ] as const)
+      await query(
+        `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, deleted, hash, origin, payload, superseded_at)
+         values ($1, $2, $3, now(), now(), $4::jsonb is null, '\\x00', 'test', $4, now() - interval '2 years')`,
+        [team, stream, id, payload === null ? null : JSON.stringify(payload)],
+      )
+    expect(await pruned({ runDays: null })).toMatchObject({ history: 6 })
+    const person = exportPerson([name.email, name.first_name, name.last_name])
+    const expected: string[] = []
+    for (const [team, id, subjects] of [
+      [scene.teamId, 'p', [exportClient('A'), exportClient('B'), person]],
+      [scene.teamId, 'q', [exportClient('C')]],
+      [other, 'p', [exportClient('A'), person]],
+    ] as const) {
+      const { hashOf } = await hashesOf(scene.session.db, team)
+      expected.push(...subjects.map((subject) => `${team} ${id} ${hashOf(subject)}`))
+    }
+    const stored = await scene.rows<{ line: string }>(
+      `select concat_ws(' ', team_id, id, encode(hash, 'hex')) as line from intake_ops.former_identities`,
+    )
+    expect(stored.map(({ line }) => line).toSorted()).toEqual(expected.toSorted())
   })
 
   test('runs stay while they are the newest, the newest success, or in progress', async () => {
