@@ -1,4 +1,5 @@
 /** Sessions have the settings that loading needs, whatever the login, the database or the URL would have. */
+import { Socket } from 'node:net'
 import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
@@ -131,6 +132,44 @@ test('a session of a server that hangs is closed after two seconds', async () =>
   expect(isClosed).toBe(false)
   await vi.advanceTimersByTimeAsync(1)
   await closing
+})
+
+test.each([
+  [undefined, 10_000],
+  [700, 700],
+])(
+  'a server that says nothing while a session begins, with a limit of %s ms, is given up after %i',
+  async (limit, passed) => {
+    await using proxy = await openProxy(database.url)
+    proxy.become({ kind: 'silent' })
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const options = { url: proxy.through(database.url), purpose: 'connect test' }
+    let failure: unknown = null
+    const opening = openSession(
+      limit === undefined ? options : { ...options, connectTimeoutMs: limit },
+    ).catch((error: { readonly code: string }) => {
+      failure = error.code
+    })
+    await vi.advanceTimersByTimeAsync(passed - 1)
+    expect(failure).toBeNull()
+    await vi.advanceTimersByTimeAsync(1)
+    await opening
+    expect(failure).toBe('warehouse_unreachable')
+  },
+)
+
+test('connections of sessions and of pools are probed, so that the loss of a host is noticed', async () => {
+  const probed = vi.spyOn(Socket.prototype, 'setKeepAlive')
+  onTestFinished(() => probed.mockRestore())
+  await using _ = await openSession({ url: database.url, purpose: 'connect test' })
+  const pool = openPool({ url: database.url, purpose: 'pool', connections: 1, idleMs: 20 })
+  await pool.query('select')
+  await pool.end()
+  expect(probed.mock.calls).toEqual([
+    [true, 5_000],
+    [true, 5_000],
+  ])
 })
 
 test('a pool has at most so many connections, and closes idle ones', async () => {
