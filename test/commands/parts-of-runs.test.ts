@@ -282,6 +282,13 @@ it('what is only planned, or dry, posts no alert, and a dry run migrates and rem
     const rest = { run_id: 6, status: 'planned', streams: {}, teams: {}, slices: 3, workers: 2 }
     expect([json.code, JSON.parse(json.stdout)]).toEqual([0, { ...rest, ...more }])
   }
+  for (const [workers, says] of [
+    [0, 'no worker is running: start intake-sync work, or serve'],
+    [1, 'workers: 1'],
+  ] as const) {
+    vi.mocked(planReplay).mockResolvedValue({ ...planned, workers })
+    expect((await run('replay --detach')).stdout.split('\n').slice(1)).toEqual([says, ''])
+  }
   vi.mocked(migrate).mockClear()
   vi.mocked(migrationStatus).mockResolvedValue({ pending: ['x'] } as never)
   vi.mocked(backfill).mockResolvedValue({

@@ -130,7 +130,7 @@ function teamSettings({ env }: Context, valid: boolean): readonly Shown[] {
     Object.entries(team).map(([key, value]: [string, unknown]): Shown => {
       const refers = typeof value === 'string' && /^(?:env|file):/.test(value)
       const is_secret = TEAM_SECRETS.has(key)
-      const text = isObject(value) || Array.isArray(value) ? JSON.stringify(value) : String(value)
+      const text = isObject(value) ? JSON.stringify(value) : String(value)
       return {
         name: `teams.${at}.${printableKey(key)}`,
         value: is_secret || refers ? null : text,
