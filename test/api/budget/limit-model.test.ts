@@ -65,6 +65,17 @@ describe('a rejection later', () => {
     expect(reject(10 * SECOND)).toMatchObject({ count: 15, margin: 0 })
   })
 
+  test('counts none of those that may have been in the window or not, in the millisecond around its ends', () => {
+    const around = (at: number) => [-900, 900].map((off) => at + off)
+    for (const unsure of [around(9 * SECOND), around(10 * SECOND)]) {
+      const { model, reject, send } = open({ count: 10 })
+      if (unsure[0]! > 9.5 * SECOND) send(15, 10 * SECOND)
+      for (const at of unsure) send(1, at + SECOND / 2)
+      if (unsure[0]! < 9.5 * SECOND) send(15, 10 * SECOND)
+      expect([reject(10 * SECOND).count, model.state?.count]).toEqual([15, 15])
+    }
+  })
+
   test('with as many widens the unused part of the window, and lowers the limit only when that is widest', () => {
     const { send, reject } = open({ count: 100 })
     send(100, 10 * SECOND)
