@@ -21,7 +21,7 @@ interface Raw {
 
 /** The route of open pages, without a server; `trace` is what the warehouse shows. */
 function openScene() {
-  const state = { trace: 'one' as string | Error, looks: 0, out: new Set<string>() }
+  const state = { trace: 'one' as string | Error, looks: 0, out: new Set<string>(), heads: [] as unknown[] }
   const stop = new AbortController()
   let open: (request: unknown, reply: unknown) => void = () => {}
   const app = {
@@ -41,7 +41,8 @@ function openScene() {
   const page = (id = 'reader'): Raw => {
     let closed = () => {}
     const raw = {
-      ...{ written: [] as string[], ended: false, writableNeedDrain: false, writeHead: () => {} },
+      ...{ written: [] as string[], ended: false, writableNeedDrain: false },
+      writeHead: (...head: unknown[]) => void state.heads.push(head),
       write: (text: string) => void raw.written.push(text),
       end: () => {
         raw.ended = true
@@ -65,6 +66,8 @@ it('one query in two seconds for all pages, none while none is open; a change is
   const [first, second] = [page(), page()]
   await pass()
   expect([state.looks, changes(first), changes(second)]).toEqual([1, 0, 0])
+  const head = [200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' }]
+  expect(state.heads).toEqual([head, head])
   expect(first.written).toEqual(['retry: 3000\n\n', ': same\n\n'])
   state.trace = 'two'
   for (const announced of [1, 2, 3, 3]) {

@@ -89,3 +89,67 @@ it('consoles of one machine have cookies of their own, so that one login does no
     new RegExp(`^intake-console-${port}=; (?:Max-Age=0; )?Path=/; Expires=Thu, 01 Jan 1970`),
   )
 })
+
+it('a form counts from a page of the same name and port, as browsers say it, and from nowhere else', async () => {
+  await using console_ = await startConsole(warehouse.url)
+  const operator = await console_.enter('operator')
+  const own = `http://127.0.0.1:${console_.port}`
+  const answers = []
+  // A form that chooses nothing is read, and then refused for that.
+  for (const [origin, site] of [
+    [undefined, undefined],
+    [own, undefined],
+    [own, 'same-origin'],
+    [undefined, 'same-origin'],
+    ['http://127.0.0.1:1', undefined],
+    [`http://localhost:${console_.port}`, 'same-origin'],
+    [own, 'none'],
+    [own, 'cross-site'],
+    ['', 'same-origin'],
+    ['127.0.0.1', 'same-origin'],
+  ]) {
+    const headers = {
+      ...(origin === undefined ? {} : { origin }),
+      ...(site === undefined ? {} : { 'sec-fetch-site': site }),
+    }
+    const { status } = await operator.post('/questions/decide', {}, headers)
+    answers.push([origin?.replace(own, 'own'), site, status])
+  }
+  expect(answers).toEqual([
+    [undefined, undefined, 400],
+    ['own', undefined, 400],
+    ['own', 'same-origin', 400],
+    [undefined, 'same-origin', 400],
+    ['http://127.0.0.1:1', undefined, 403],
+    [`http://localhost:${console_.port}`, 'same-origin', 403],
+    ['own', 'none', 403],
+    ['own', 'cross-site', 403],
+    ['', 'same-origin', 403],
+    ['127.0.0.1', 'same-origin', 403],
+  ])
+})
+
+it('a warehouse that goes away is a page that says so, with what to do, and a warning with the cause', async () => {
+  const own = await openWarehouse()
+  await using console_ = await startConsole(own.url)
+  const viewer = await console_.enter('viewer', 'kim')
+  // Its connections are cut off, which the test server reports.
+  await expect(own.drop()).rejects.toThrow('left 1 connection')
+  const before = console_.logged.length
+  const group = new URLSearchParams({ team: 'north', stream: 'forms', reason: 'x' })
+  const { status, text } = await viewer.get(`/dead-letters/group?${group}`)
+  const said = /<h1>Error<\/h1>([\s\S]*)<\/main>/
+    .exec(text)![1]!
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ')
+  expect([status, text.includes('kim, viewer')]).toEqual([503, true])
+  expect(said).toMatch(/^ ?This could not be shown: \S.*\. What to do: \S.*\. $/)
+  expect(text).not.toMatch(/data-live|data-waits/)
+  const lines = console_.logged.slice(before).map((line) => JSON.parse(line))
+  expect(lines).toEqual([
+    {
+      ...{ level: 40, time: expect.any(Number), code: expect.stringMatching(/^[a-z_]+$/) },
+      msg: 'a page of the console could not be shown',
+    },
+  ])
+})

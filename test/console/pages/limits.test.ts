@@ -88,6 +88,34 @@ it('of forms the thirty that were asked most often, and of questions the thirty 
   )
 })
 
+it('each page has its own title', async () => {
+  const of = (more: object = {}) =>
+    new URLSearchParams({ team: 'north', stream: 'forms', reason: 'many', ...more })
+  const titles: Record<string, string | undefined> = {}
+  for (const path of [
+    ...[`/dead-letters/group?${of()}`, `/dead-letters/preview?${of({ action: 'retry' })}`],
+    ...[`/dead-letters/preview?${of({ action: 'discard' })}`, '/streams/tables', '/streams/north/forms'],
+    ...['/runs/52', '/events?team=north&id=e', '/records', '/verify', '/audit', '/login', '/nowhere'],
+  ])
+    titles[path.replace(/\?team.*?(?=&action|$)/, '')] = /<title>(.*) – intake-sync<\/title>/.exec(
+      (await operator.get(path)).text,
+    )?.[1]
+  expect(titles).toEqual({
+    ...{
+      '/dead-letters/group': 'Dead letters of one reason',
+      '/dead-letters/preview&action=retry': 'Preview: retry',
+    },
+    ...{ '/dead-letters/preview&action=discard': 'Preview: discard', '/streams/tables': 'Tables' },
+    ...{
+      '/streams/north/forms': 'forms of north',
+      '/runs/52': 'Run 52',
+      '/events': 'Event',
+      '/records': 'Record',
+    },
+    ...{ '/verify': 'Verify', '/audit': 'Audit', '/login': 'Log in', '/nowhere': 'Not found' },
+  })
+})
+
 it('of dead letters of one reason the oldest thousand are done at once, up to the newest that was counted', async () => {
   const group = { team: 'north', stream: 'forms', reason: 'many' }
   const [{ first, last }] = (await rows<{ first: number; last: number }>(

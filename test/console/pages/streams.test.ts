@@ -69,3 +69,19 @@ it('problems and drift are those of the stream and team, the last seen first', a
     '2026-01-06',
   ])
 })
+
+it('runs are those of the newest five hundred backfills, so that the history costs no more; problems stay', async () => {
+  const more = (count: number) =>
+    session.client.query(
+      `insert into intake_ops.runs (kind, status, options) select kind, 'succeeded', '{}'
+       from generate_series(1, $1::int), unnest(array['backfill', 'verify']) kind`,
+      [count],
+    )
+  const forms = async () =>
+    (await readHistory(session.db)).find(({ team, stream }) => team === 'north' && stream === 'forms')!
+  await more(499)
+  const { runs, throughput } = await forms()
+  expect([runs.map(({ run_id }) => run_id), throughput]).toEqual([[33], 83])
+  await more(1)
+  expect(await forms()).toEqual({ team: 'north', stream: 'forms', runs: [], problems: 7, throughput: null })
+})
