@@ -22,9 +22,10 @@ let lists = 0
 
 /** Rows that agree: more than two portions of them are read. */
 const MANY = 401
-const rowOf = (client: string, answer: number) => `${client},A,B,,,2026-01-01 00:01:00,False,${answer}\n`
-const FILE = `Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,Pain
-${rowOf('a', 2)}${rowOf('b', 1).repeat(MANY)}`
+const rowOf = (client: string, answer: number, photos = '') =>
+  `${client},A,B,,,2026-01-01 00:01:00,False,${answer},${photos}\n`
+const FILE = `Client ID,First Name,Last Name,Email,Sent at,Completed at,Archived,Pain,Photos
+${rowOf('a', 2)}${rowOf('b', 1, 'zoo.png; ape.png').repeat(MANY)}`
 const form = { id: 'f', name: 'Intake' }
 const at = (minute: number) => `2026-01-01T00:0${minute}:00Z`
 const NAMES = 'forms,responses,exports'
@@ -35,8 +36,9 @@ beforeAll(async () => {
   const question = (order: number, text: string, type: string) => {
     return { id: 'q', text, question_type: { question_type: type }, order, choices: [] }
   }
-  // What is asked again is of the type of its first place; another team has a form with the same ids.
-  const questions = [question(1, 'Pain', 'number'), question(2, 'Pain again', 'matrix')]
+  // A question that is asked again is of the type of its first place; another team has a form with the same ids.
+  const photos = { ...question(3, 'Photos', 'file'), id: 'u' }
+  const questions = [question(1, 'Pain', 'number'), question(2, 'Pain again', 'matrix'), photos]
   service.records.forms.push({ ...form, questions })
   await query(
     warehouse.url,
@@ -51,6 +53,9 @@ beforeAll(async () => {
     service.records.responses.push({
       ...{ id: id!, form, patient: { id: client }, is_submitted: true, created_at: at(0), updated_at: at(1) },
       submitted_at: at(1),
+      // In the order in which they were sent.
+      files:
+        client === 'a' ? [] : ['zoo', 'ape'].map((name) => ({ name: `${name}.png`, question: { id: 'u' } })),
       answers: [{ question: { id: 'q', text: 'Pain' }, answer_text: '1', answer_choices: [] }],
     })
   service.interfere = ({ method, url }, response) => {
@@ -115,7 +120,7 @@ const others = [equal('forms'), equal('responses', 2)]
 const place = { export_id: 'e', response_id: 'r', row_number: 1, position: 8 }
 const compared = {
   rows: 1 + MANY,
-  cells: 1 + MANY,
+  cells: 2 * (1 + MANY),
   cellsNotCompared: 0,
   columnsNotCompared: 0,
   differences: [place],
