@@ -201,6 +201,7 @@ describe('an upload that fails', () => {
     expect(run).toMatchObject({ code: 1, stdout: '' })
     expect(run.stderr).toContain('the service accepted the file as upload up-1, but then')
     expect(run.stderr).toContain(AGAIN)
+    expect(run.stderr).toContain('code: bad_credentials')
     expect(run.stderr).not.toContain(CANARY)
   })
 

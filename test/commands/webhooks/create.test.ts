@@ -211,8 +211,8 @@ describe('a secret that cannot be stored', () => {
     const run = await createApart()
     expect(run).toMatchObject({ code: 1, stdout: '' })
     expect(run.stderr).toContain('created and deleted again: its secret could not be stored')
-    // Its code is why it could not be stored.
-    expect(run.stderr).not.toContain('code: secret_missing')
+    // Its code and hint are those of why it could not be stored.
+    expect(run.stderr).toMatch(/\n {2}hint: .*\ncode: (?!secret_missing)/)
     expect(askedOf(service)).toEqual(['POST /v2/webhooks', 'DELETE /v2/webhooks/c-1'])
     expect(service.configs).toEqual([])
     expect(run.output).not.toMatch(CANARY)
@@ -277,6 +277,7 @@ describe('an unusable answer', () => {
     const run = await create()
     expect(run).toMatchObject({ code: 1, stdout: '' })
     expect(run.stderr).toContain('deleted again: the answer has no signature secret')
+    expect(run.stderr).toContain('code: secret_missing')
     expect(service.configs).toEqual([])
   })
 
