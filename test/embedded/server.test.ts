@@ -232,6 +232,30 @@ describe('a supervisor that is killed', () => {
     expect(notices).toEqual([])
   })
 
+  test('and replaced while its user leaves is left once, and that one is not used again', async () => {
+    const users: Socket[] = []
+    answer = (line, socket) => {
+      if (line === 'leave') return left(socket)
+      users.push(socket)
+      if (users.length === 1) socket.write(`ready ${postgres.port}\n`)
+    }
+    const server = await open()
+    users[0]!.destroy()
+    await expect.poll(() => users.length).toBe(2)
+    let isStopped = false
+    const stopping = server.stop().then(() => {
+      isStopped = true
+    })
+    for (let turns = 0; turns < 20; turns++) await turn()
+    expect([isStopped, lines]).toEqual([false, ['token', 'token']])
+    users[1]!.write(`ready ${postgres.port}\n`)
+    await stopping
+    expect([lines, notices]).toEqual([['token', 'token', 'leave'], []])
+    for (const user of users) user.destroy()
+    for (let turns = 0; turns < 20; turns++) await turn()
+    expect([lines, notices]).toEqual([['token', 'token', 'leave'], []])
+  })
+
   test('and cannot be replaced is reported', async () => {
     let user: Socket | undefined
     answer = (_, socket) => {
