@@ -113,6 +113,8 @@ it.each([
   ['with arguments of its own at a terminal', ['--', '-A', '-t'], true, false, ['-A', '-t']],
 ])('psql %s is started with the options and names of both', async (_, words, isTTY, stops, own) => {
   const said = standIn()
+  const ofCommand = () => {}
+  process.on('SIGINT', ofCommand)
   const listeners = process.listeners('SIGINT')
   const env = { PATH: `${folder}:/bin:/usr/bin`, PGOPTIONS: '-c work_mem=7MB', PGUSER: 'kept' }
   expect(await psql(words, { isTTY, env })).toEqual({ stdout: '', stderr: '', error: null })
@@ -124,6 +126,7 @@ it.each([
   expect(args.at(-2)).toBe('-d')
   // Ctrl-C is the command's again.
   expect(process.listeners('SIGINT')).toEqual(listeners)
+  process.off('SIGINT', ofCommand)
 })
 
 it('a psql that may not be executed is none: the own client runs the SQL', async () => {
