@@ -23,13 +23,16 @@ import { makeFolder, removeFolder } from '../support/folders.ts'
 const base = realpathSync(makeFolder('supervisor-'))
 afterAll(() => removeFolder(base))
 
-/** Fails as often as the file `failing` says, or once; is not ready before `waiting` is gone; notes if `orphan` still runs. */
+/**
+ * Fails as often as the file `failing` says, or once; is not ready before `waiting` is gone, and does not stop before
+ * `staying` is; notes if `orphan` still runs, and if there is the pid file of another server.
+ */
 const POSTGRES = `
 import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 const words = process.argv.slice(2)
 const pidFile = 'postmaster.pid'
 const orphaned = existsSync('orphan') && existsSync('/proc/' + readFileSync('orphan', 'utf8'))
-appendFileSync('starts', JSON.stringify({ words, names: Object.keys(process.env), cwd: process.cwd(), orphaned }) + '\\n')
+appendFileSync('starts', JSON.stringify({ words, names: Object.keys(process.env), cwd: process.cwd(), orphaned, stale: existsSync(pidFile) }) + '\\n')
 if (existsSync('failing')) {
   const more = Number(readFileSync('failing', 'utf8')) - 1
   if (more > 0) writeFileSync('failing', String(more))
@@ -42,10 +45,12 @@ const say = (status) => writeFileSync(pidFile, [process.pid, words[1], 0, port, 
 say('starting')
 const go = () => (existsSync('waiting') ? setTimeout(go, 20) : say('ready   '))
 setTimeout(go, 200)
-process.on('SIGINT', () => {
+const end = () => {
+  if (existsSync('staying')) return setTimeout(end, 20)
   rmSync(pidFile)
   process.exit(0)
-})
+}
+process.on('SIGINT', end)
 setInterval(() => {}, 60_000)
 `
 
@@ -76,7 +81,16 @@ const starts = () =>
   readFileSync(join(home.cluster, 'starts'), 'utf8')
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line) as { words: string[]; names: string[]; cwd: string; orphaned: boolean })
+    .map(
+      (line) =>
+        JSON.parse(line) as {
+          words: string[]
+          names: string[]
+          cwd: string
+          orphaned: boolean
+          stale: boolean
+        },
+    )
 
 test('a server runs while it has a user, survives signals and its own failures, and ends with its last user', async () => {
   writeFileSync(join(home.cluster, 'failing'), '')
@@ -129,6 +143,8 @@ test('a server starts after the processes of the last one, and stops when its on
   const ending = 'until [ -e ../supervisor.json ]; do sleep 0.05; done; sleep 1; :'
   const orphan = spawn('bash', ['-c', ending], { argv0: 'postgres: writer ', cwd: home.cluster })
   writeFileSync(join(home.cluster, 'orphan'), String(orphan.pid))
+  // Of a server before it, whose number another process has now.
+  writeFileSync(join(home.cluster, 'postmaster.pid'), `${process.pid}\n${home.cluster}\n`)
   expect(await startSupervisor({ home, bin, unsafe: false })).toBe('started')
   const { identity, port, token } = (await readAddress(home))!
   await expect.poll(() => findPostmaster(home)?.ready).toBe(false)
@@ -143,11 +159,68 @@ test('a server starts after the processes of the last one, and stops when its on
   expect(String((await heard)[0])).toMatch(/^ready \d+\n$/)
   expect(findPostmaster(home)?.ready).toBe(true)
   expect(starts()[0]!.words).toContain('fsync=on')
-  expect(starts()[0]!.orphaned).toBe(false)
+  expect(starts()[0]).toMatchObject({ orphaned: false, stale: false })
   const { pid } = findPostmaster(home)!
   user.destroy()
   await expect.poll(() => [identityOf(pid), isRunning(identity)]).toEqual([undefined, false])
   expect(starts()).toHaveLength(1)
+})
+
+/** A user who speaks for itself; what it heard. */
+async function connectUser() {
+  const { port, token } = (await readAddress(home))!
+  const socket = connect({ host: '127.0.0.1', port })
+  const user = { said: '', isEnded: false, write: (line: string) => void socket.write(`${line}\n`) }
+  socket.on('data', (data) => {
+    user.said += String(data)
+  })
+  socket.on('close', () => {
+    user.isEnded = true
+  })
+  user.write(token)
+  return user
+}
+
+test('a server that becomes ready while it is stopped stops all the same; who comes meanwhile waits for its end', async () => {
+  const [waiting, staying] = ['waiting', 'staying'].map((name) => join(home.cluster, name)) as [
+    string,
+    string,
+  ]
+  for (const path of [waiting, staying]) writeFileSync(path, '')
+  expect(await startSupervisor({ home, bin, unsafe: true })).toBe('started')
+  const { identity } = (await readAddress(home))!
+  await expect.poll(() => findPostmaster(home)?.ready).toBe(false)
+  const first = await connectUser()
+  first.write('leave')
+  const later = await connectUser()
+  await expect.poll(() => later.said).toBe('stopping\n')
+  rmSync(waiting)
+  await expect.poll(() => findPostmaster(home)?.ready).toBe(true)
+  expect([later.isEnded, first.said, first.isEnded]).toEqual([false, '', false])
+  // The address of another supervisor is left where it is.
+  const path = join(home.directory, 'supervisor.json')
+  const other = JSON.stringify({ identity: identityOf(process.pid), port: 1, token: 'of another' })
+  writeFileSync(path, other)
+  rmSync(staying)
+  await expect.poll(() => [first.isEnded, later.isEnded, isRunning(identity)]).toEqual([true, true, false])
+  expect([first.said, later.said]).toEqual(['stopped\n', 'stopping\n'])
+  expect([starts().length, findPostmaster(home), readFileSync(path, 'utf8')]).toEqual([1, undefined, other])
+  rmSync(path)
+})
+
+test('a server whose last user left before it was started is stopped as soon as it is', async () => {
+  const orphan = spawn('sleep', ['60'], { argv0: 'postgres: writer ', cwd: home.cluster })
+  await once(orphan, 'spawn')
+  expect(await startSupervisor({ home, bin, unsafe: true })).toBe('started')
+  const { identity } = (await readAddress(home))!
+  const user = await connectUser()
+  user.write('leave')
+  const later = await connectUser()
+  await expect.poll(() => later.said).toBe('stopping\n')
+  expect(existsSync(join(home.cluster, 'starts'))).toBe(false)
+  orphan.kill('SIGKILL')
+  await expect.poll(() => [user.said, user.isEnded, isRunning(identity)]).toEqual(['stopped\n', true, false])
+  expect(findPostmaster(home)).toBeUndefined()
 })
 
 test('a server is given up after six failed starts in a row, and not for those before it was ready', async () => {
