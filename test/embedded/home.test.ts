@@ -89,6 +89,19 @@ describe('the home of a data directory', () => {
     expect(existsSync(elsewhere)).toBe(true)
   })
 
+  test.runIf(ROOT)('is served by the owner of the data where its pointer leads', async () => {
+    const [directory, elsewhere] = [newFolder(), newFolder()]
+    writeFileSync(join(directory, 'server-files-are-in'), `${elsewhere}\n`)
+    for (const [folder, id] of [
+      [directory, 65_534],
+      [elsewhere, 1],
+    ] as const) {
+      mkdirSync(join(folder, 'cluster'))
+      chownSync(join(folder, 'cluster'), id, id)
+    }
+    expect((await homeOf(directory)).user).toMatchObject({ uid: 1, gid: 1 })
+  })
+
   test.runIf(ROOT)(
     'is outside of a closed directory, the same each time, and a new one once the pointer is gone',
     async () => {

@@ -9,8 +9,9 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, expect, test, vi } from 'vitest'
+import { afterAll, expect, onTestFinished, test, vi } from 'vitest'
 import { initialise, readPassword } from '../../src/embedded/initialise.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 
@@ -69,6 +70,24 @@ test('it makes the data directory with a password of 32 characters, which its ow
   await initialise(other.home, other.binaries, true)
   expect(other.wordsOf()).toContain('--no-sync')
   expect(await readPassword(other.home)).not.toBe(password)
+})
+
+test('the name of the data directory is on the disk before the draft is removed', async () => {
+  const { home, binaries } = newHome()
+  const handle = await open(base)
+  const synced = vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'sync')
+  await handle.close()
+  onTestFinished(() => synced.mockRestore())
+  const there: unknown[] = []
+  synced.mockImplementation(async () => {
+    there.push([existsSync(home.cluster), readdirSync(home.directory).some((name) => /^\.draft/.test(name))])
+  })
+  await initialise(home, binaries, true)
+  // Of the password, and of the folder.
+  expect(there).toEqual([
+    [false, false],
+    [true, true],
+  ])
 })
 
 test.runIf(process.getuid?.() === 0)(

@@ -1,7 +1,17 @@
 /** Small files of the embedded server: whole or absent, for their owner only, in spite of any number of writers. */
-import { chownSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test, vi } from 'vitest'
 import {
   createPrivate,
   giveToOwnerOfDirectory,
@@ -29,6 +39,20 @@ test('a written file replaces the one that was there, and only its owner may rea
   expect(readFileSync(path, 'utf8')).toBe('next')
   expect(statSync(path).mode & 0o777).toBe(0o600)
   expect(readdirSync(folder)).toEqual(['port'])
+})
+
+test('a file has its name only once its text is on the disk', async () => {
+  const path = join(newFolder(), 'password')
+  const handle = await open(base)
+  const synced = vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'sync')
+  await handle.close()
+  onTestFinished(() => synced.mockRestore())
+  const named: boolean[] = []
+  synced.mockImplementation(async () => void named.push(existsSync(path)))
+  await createPrivate(path, 'first')
+  rmSync(path)
+  await writePrivate(path, 'second')
+  expect(named).toEqual([false, false])
 })
 
 test('of many who create a file one succeeds, the file is hers, and nothing else is left', async () => {
