@@ -69,6 +69,14 @@ describe('a decision', () => {
       expect([scope, await decide(db, scope, 'q1', 'hidden')]).toEqual([scope, count])
     }
     expect(await countQuestions(db, {}, 'nothing')).toBe(0)
+    // Each is bound to the type and to the whole text, with its blanks.
+    for (const table of ['research_questions', 'classifications']) {
+      const bound = await rows(
+        `select from intake_ops.${table} made join intake.questions q using (team_id, form_id, question_id)
+         where made.wording = intake_ops.wording(q.question_type, q.question_text)`,
+      )
+      expect([table, bound.length]).toEqual([table, 4])
+    }
     await rows('truncate intake_ops.research_questions')
     await decideForResearchers(db, { teamId: 1, form: 'Zeta' }, 'q1', 'visible')
     await decideForResearchers(db, { teamId: 1 }, 'q2', 'age')

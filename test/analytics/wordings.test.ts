@@ -55,7 +55,8 @@ const NOT_OF_THE_ANSWER = new Set([
 ])
 
 const at = { created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z' }
-const wording = (kind: string, time: Time) => (time === 'before' ? `Former ${kind}` : `Present ${kind}`)
+/** Blanks and line ends are a part of what was decided on. */
+const wording = (kind: string, time: Time) => (time === 'before' ? `Former ${kind}` : ` Present ${kind} \t`)
 const idOf = (form: FormName, kind: string) => `${form} ${kind}`
 
 let service: LittleService

@@ -1,6 +1,7 @@
 /** Rows that are rewritten from records that were read before: only of records that are still as they were read. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { writeBatch } from '../../src/load/merge/write-batch.ts'
+import { takeSlice } from '../../src/load/slice.ts'
 import { linesOf } from '../../src/normalize/lines.ts'
 import { recordsOf } from '../../src/reconcile/expected-from-raw.ts'
 import { describeTables } from '../../src/reconcile/expected-tables.ts'
@@ -100,4 +101,26 @@ test.each([
   expect(await rewritePart(session, part)).toEqual({ rewritten: ids.length, removed: removed.length })
   expect(await spoiled()).toEqual([...(left.length > 0 ? [left] : []), ALL])
   expect(await rewritePart(session, part)).toEqual({ rewritten: 0, removed: 0 })
+})
+
+test('the slice cannot be taken over between the check that it is ours and the end of the rewriting', async () => {
+  const tables = await describeTables(session, patients)
+  const envelopes = await recordsOf(session, { teamId: 1, stream: 'patients' }, IDS)
+  await run(`insert into intake_ops.runs (kind, status) values ('replay', 'running')`)
+  await run(SPOIL)
+  const slice = { teamId: 1, stream: 'patients', slice: '' } as const
+  const taken = await takeSlice(session.db, slice, '1')
+  await using writer = await openSession({ url: database.url, purpose: 'test' })
+  await using other = await openSession({ url: database.url, purpose: 'test', lockTimeoutMs: 100 })
+  await writer.client.query('begin; lock table intake.patients in exclusive mode')
+  const scope = { kind: 'range', after: null, to: null } as const
+  const rewriting = rewritePart(session, { teamId: 1, tables, envelopes, scope, taken })
+  const waits = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+  await expect.poll(async () => (await other.client.query(waits)).rowCount).toBe(1)
+  await expect(takeSlice(other.db, slice, '1')).rejects.toMatchObject({ code: '55P03' })
+  await writer.client.query('rollback')
+  expect(await rewriting).toEqual({ rewritten: IDS.length, removed: 2 })
+  await takeSlice(other.db, slice, '1')
+  const again = rewritePart(session, { teamId: 1, tables, envelopes, scope, taken })
+  await expect(again).rejects.toMatchObject({ code: 'slice_lost' })
 })

@@ -2,7 +2,13 @@
 import { expect, test } from 'vitest'
 import { TAKE_SHARES } from '../../src/ingest/drain/inbox-rows.ts'
 import { CHANGED_OR_PENDING, OTHER_OR_PENDING } from '../../src/load/merge/skip-unchanged.ts'
-import { openSession, PLANNER } from '../../src/warehouse/connect.ts'
+import {
+  LOOK_UP_IN_TRANSACTION,
+  NESTED_LOOPS_IN_TRANSACTION,
+  openSession,
+  PLANNER,
+  TID_SCANS_IN_TRANSACTION,
+} from '../../src/warehouse/connect.ts'
 import { createTestDatabase } from '../support/database.ts'
 
 /** After so many executions, Postgres may keep a plan for all values. */
@@ -49,3 +55,32 @@ test.each([
   expect(plan).toMatch(/Index (Only )?Scan using inbox/)
   expect(plan).not.toMatch(/Seq Scan on inbox|Bitmap/)
 })
+
+test.each([
+  ['LOOK_UP_IN_TRANSACTION', LOOK_UP_IN_TRANSACTION, { enable_nestloop: 'on', enable_seqscan: 'off' }],
+  ['NESTED_LOOPS_IN_TRANSACTION', NESTED_LOOPS_IN_TRANSACTION, { enable_nestloop: 'on' }],
+  [
+    'TID_SCANS_IN_TRANSACTION',
+    TID_SCANS_IN_TRANSACTION,
+    { enable_indexscan: 'off', enable_bitmapscan: 'off', enable_seqscan: 'off' },
+  ],
+])(
+  '%s changes these settings of the planner, and no longer than the transaction lasts',
+  async (_, statement, changes) => {
+    await using database = await createTestDatabase()
+    await using session = await openSession({ url: database.url, purpose: 'test', planner: PLANNER.compare })
+    const settings = async () => {
+      const { rows } = await session.client.query<{ name: string; setting: string }>(
+        `select name, setting from pg_settings where name like 'enable%' or name ~ 'jit|plan_cache'`,
+      )
+      return Object.fromEntries(rows.map(({ name, setting }) => [name, setting]))
+    }
+    const before = await settings()
+    expect(before.enable_nestloop).toBe('off')
+    await session.client.query('begin')
+    await session.client.query(statement)
+    expect(await settings()).toEqual({ ...before, ...changes })
+    await session.client.query('commit')
+    expect(await settings()).toEqual(before)
+  },
+)
