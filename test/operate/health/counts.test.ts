@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sumUpCounts } from '../../../src/operate/health/counts.ts'
 import { readStatus } from '../../../src/operate/health/status.ts'
 import { openSession, type Session } from '../../../src/warehouse/connect.ts'
+import { tryLock } from '../../../src/warehouse/locks.ts'
 import { listTeams } from '../../../src/warehouse/teams.ts'
 import { openChoice } from '../../simulate/choice.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -134,6 +135,41 @@ test('summing up leaves one row of a stream with many changes, and waits for no 
   expect((await rows()).reduce((sum, row) => sum + row.live, 0)).toBe(601)
   expect((await rows()).length).toBeLessThan(4)
   await expectExact()
+})
+
+test('summed up for some teams, the rows of others stay as they are; while another session does it, all stay', async () => {
+  await session.client.query('truncate intake_raw.records, intake_ops.record_counts')
+  for (const team of [1, 2])
+    await session.client.query(
+      `insert into intake_ops.record_counts (team_id, stream, live, deleted)
+       select $1, stream, 1, 0 from generate_series(1, 500), unnest(array['forms', 'patients']) stream`,
+      [team],
+    )
+  await session.client.query(
+    `delete from intake_ops.record_counts where ctid = (select ctid from intake_ops.record_counts where stream = 'patients' limit 1)`,
+  )
+  const rows = async () =>
+    (
+      await session.client.query(
+        `select concat_ws(' ', team_id, stream, count(*), sum(live)) as line from intake_ops.record_counts
+         group by team_id, stream order by 1`,
+      )
+    ).rows.map(({ line }) => line)
+  const all = ['1 forms 500 500', '1 patients 499 499', '2 forms 500 500', '2 patients 500 500']
+  expect(await rows()).toEqual(all)
+  await sumUpCounts(session.db, [])
+  {
+    await using other = await openSession({ url: database.url, purpose: 'other' })
+    expect(await tryLock(other, 'counts', 'counts')).toBe(true)
+    await sumUpCounts(session.db)
+  }
+  expect(await rows()).toEqual(all)
+  await sumUpCounts(session.db, ['south'])
+  expect(await rows()).toEqual([...all.slice(0, 2), '2 forms 1 500', '2 patients 1 500'])
+  // Fewer than five hundred are left to the readers.
+  await sumUpCounts(session.db, ['north', 'south'])
+  expect(await rows()).toEqual(['1 forms 1 500', '1 patients 499 499', '2 forms 1 500', '2 patients 1 500'])
+  await session.client.query('truncate intake_ops.record_counts')
 })
 
 test('status reads no record', async () => {

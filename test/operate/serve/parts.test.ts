@@ -21,7 +21,7 @@ test('each hour, days of the inbox are created, and what is old is removed', asy
     const deadLetter = { recordId: 'p', origin: 'run:1 page:1', reason: 'no', body: 'x' }
     await storeDeadLetters(scene.session.db, place, [deadLetter])
     await rows(
-      `update intake_ops.dead_letters set status = 'resolved', settled_at = now() - interval '31 days'
+      `update intake_ops.dead_letters set status = 'resolved', settled_at = now() - interval '12 days'
        where settled_at is null`,
     )
     await rows(
@@ -33,6 +33,16 @@ test('each hour, days of the inbox are created, and what is old is removed', asy
       `insert into intake_ops.delivery_checks (team_id, config_id, event_id) values ($1, 'c', 'not listed any more')`,
       [teamId],
     )
+    // Of a configuration that is ours; older than the days of the inbox.
+    await rows(
+      `insert into intake.webhook_deliveries (team_id, id, event_id, webhook_config_id, created_at, _version, _origin, status)
+       values ($1, gen_random_uuid()::text, gen_random_uuid()::text, 'own', now() - interval '12 days', now(), 'test', 'x')`,
+      [teamId],
+    )
+    await rows(
+      `insert into intake_ops.runs (kind, status, started_at, finished_at)
+       select 'replay', 'succeeded', at, at from (select now() - interval '501 days') run (at)`,
+    )
     await rows(
       `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, deleted, hash, origin, superseded_at)
        values ($1, 'forms', 'f', now(), now(), false, '\\x00', 'test', now() - interval '401 days')`,
@@ -41,28 +51,33 @@ test('each hour, days of the inbox are created, and what is old is removed', asy
   }
   const left = async () => {
     const tables = ['intake_raw.set_aside', 'intake_ops.events_received', 'intake_ops.delivery_checks']
-    const counts = [...tables, 'intake_raw.record_history'].map(
+    const counts = [...tables, 'intake_raw.record_history', 'intake_ops.runs'].map(
       (table) => `select '${table}' as left from ${table}`,
     )
     return (await rows<{ left: string }>(counts.join(' union all '))).map((row) => row.left)
   }
-  const retention = { historyDays: 400, runDays: null }
+  const retention = { historyDays: 400, runDays: 500 }
+  await rows(
+    `insert into intake_ops.webhook_secrets (team_id, config_id, secret, created_at)
+     values ($1, 'own', '\\x00', now() - interval '99 days')`,
+    [teamId],
+  )
   await age()
-  expect(await left()).toHaveLength(4)
+  expect(await left()).toHaveLength(6)
   const { said, logger } = openLog()
   {
-    await using _housekeeping = await openHousekeeping({ url, inboxDays: 30, retention, logger })
+    await using _housekeeping = await openHousekeeping({ url, inboxDays: 11, retention, logger })
     expect(await left()).toEqual([])
-    const nothing = { runs: 0, deadLetters: 0, ticks: 0, deliveries: 0 }
+    const nothing = { deadLetters: 0, ticks: 0, deliveries: 0 }
     expect(said.map(({ time: _, ...line }) => line)).toEqual([
       { level: 30, msg: 'old bodies of dead letters removed', bodies: 1 },
-      { level: 30, msg: 'expired rows removed', history: 1, ...nothing },
+      { level: 30, msg: 'expired rows removed', history: 1, runs: 1, ...nothing },
     ])
     const today = `select to_regclass('intake_raw.inbox_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')) is not null as known`
     expect(await rows(today)).toEqual([{ known: true }])
     await age()
     vi.advanceTimersByTime(3_599_000)
-    expect(await left()).toHaveLength(4)
+    expect(await left()).toHaveLength(6)
     vi.advanceTimersByTime(1_000)
     await expect.poll(left).toEqual([])
   }

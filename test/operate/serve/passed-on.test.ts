@@ -231,6 +231,11 @@ it('every part is opened with its settings, and wakes the part that it has work 
   await call(firstOf(openSchedule), 'run', ['south'], signal, onTeamEnded)
   expect(backfill.mock.calls).toEqual([[[teams[1]], signal, onTeamEnded]])
   expect(parts.alerts.wake).toHaveBeenCalledTimes(2)
+  backfill.mockRejectedValueOnce(new Error('of the backfill'))
+  await expect(call(firstOf(openSchedule), 'run', ['north'], signal, onTeamEnded)).rejects.toThrow(
+    'of the backfill',
+  )
+  expect(parts.alerts.wake).toHaveBeenCalledTimes(3)
   // A schedule without any time to come is no schedule.
   const schedule = async () => await (await fetch(`${serving.admin}/readyz?part=schedule`)).json()
   expect(await schedule()).toEqual({ ready: true, reasons: [] })

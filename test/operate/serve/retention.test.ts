@@ -277,6 +277,36 @@ describe('of superseded payloads and of what runs left', () => {
     expect(await scene.rows('select stream from intake_ops.scan_pages')).toEqual([{ stream: 'forms' }])
   })
 
+  test('counts of the teams that it is for are summed up, a lock that is not free is an error that may pass', async () => {
+    await query('truncate intake_ops.record_counts')
+    const other = await teamIdOf(scene.session.db, 'other')
+    for (const team of [scene.teamId, other])
+      await query(
+        `insert into intake_ops.record_counts (team_id, stream, live, deleted) select $1, 'forms', 1, 0 from generate_series(1, 500)`,
+        [team],
+      )
+    await pruned({ teams: ['other'] })
+    expect(
+      await scene.rows(
+        'select team_id as team, count(*)::int as rows from intake_ops.record_counts group by 1 order by 1',
+      ),
+    ).toEqual([
+      { team: scene.teamId, rows: 500 },
+      { team: other, rows: 1 },
+    ])
+    await query('truncate intake_ops.record_counts')
+    await using retention = await openRetention(scene.url)
+    const { rows } = await retention.client.query('show lock_timeout')
+    expect(rows).toEqual([{ lock_timeout: '1s' }])
+    await retention.client.query(`set lock_timeout = '20ms'`)
+    await using holder = await openSession({ url: scene.url, purpose: 'other' })
+    await holder.client.query('begin; lock table intake_ops.runs in access exclusive mode')
+    await expect(pruned({ db: retention.db })).rejects.toMatchObject({
+      name: 'IntakeError',
+      verdict: 'retry',
+    })
+  })
+
   test('rows that another session has locked are left for the next time, without waiting', async () => {
     await query(
       `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, deleted, hash, origin, superseded_at)
@@ -376,11 +406,16 @@ describe('of deliveries', () => {
     )
     await service.query(`update intake_raw.records set version = '2026-01-02' where id = 'delivery-2'`)
     expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 1 })
+    // The next round goes on from there, and a longer retention brings nothing back.
+    expect(await prune({ ...options, runDays: 399 })).toMatchObject({ deliveries: 1 })
+    expect(await prune({ ...options, runDays: 500 })).toMatchObject({ deliveries: 0 })
+    const until = `select before > '2026-01-04T00:00:00Z' and before < '2026-01-04T00:00:01Z' as is_kept from intake_ops.pruned_logs where team_id = 1`
+    expect(await service.query(until)).toEqual([{ is_kept: true }])
     expect(await others()).toEqual(before)
     for (const table of ['intake_raw.records', 'intake_raw.record_history'])
       await service.query(`delete from ${table} where origin = 'of another'`)
     await service.query(`delete from intake_raw.list_entries where hash = '\\x99'`)
-    const left = 3
+    const left = 2
     expect(await count()).toEqual({ rows: left, records: left })
     // The backfills of this test remove nothing of their own, in whatever year it runs.
     const env = { ...service.env, INTAKE_RUN_DAYS: 'off' }

@@ -3,6 +3,7 @@ import pino from 'pino'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { type MissedTimes, openSchedule } from '../../../src/operate/serve/schedule.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
 import { openWarehouse, query } from '../../e2e/support/scene.ts'
 
 const MINUTE = 60_000
@@ -206,6 +207,25 @@ describe('scheduled times that no process took', () => {
       { due, teams: ['north'], msg: expect.stringMatching(/^no process ran this time/) },
     ])
     await schedule.close()
+  })
+
+  it('are not run by a process that is closed while it looks for them, and closing waits for the look', async () => {
+    await using scene = await openScene(new Date(at(5).getTime() + MINUTE))
+    const { url, open, runs, said } = scene
+    await using holder = await openSession({ url, purpose: 'holder' })
+    await holder.client.query('begin; lock table intake_ops.schedule_ticks in access exclusive mode')
+    const schedule = open('run')
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    await expect.poll(() => query(url, waiting)).toHaveLength(1)
+    let isClosed = false
+    const closing = schedule.close().then(() => {
+      isClosed = true
+    })
+    expect(await query(url, waiting)).toHaveLength(1)
+    expect(isClosed).toBe(false)
+    await holder.client.query('rollback')
+    await closing
+    expect([runs, said]).toEqual([[], []])
   })
 
   it('are run once the warehouse accepts them again, and a failure is reported only once', async () => {

@@ -27,6 +27,7 @@ test('it is tried four times within seventy-one seconds, and then reported', asy
   await expect.poll(() => said.length).toBe(1)
   expect(said).toMatchObject([
     {
+      ...{ level: 50, hint: expect.stringContaining('DATABASE_URL') },
       ...{ code: 'warehouse_unreachable', job: 'backfill', due: new Date(2026, 5, 10, 12).toISOString() },
       msg: expect.stringMatching(/^the scheduled run did not start: cannot reach the warehouse/),
     },
