@@ -199,13 +199,14 @@ test('a server that becomes ready while it is stopped stops all the same; who co
   expect([later.isEnded, first.said, first.isEnded]).toEqual([false, '', false])
   // The address of another supervisor is left where it is.
   const path = join(home.directory, 'supervisor.json')
-  const other = JSON.stringify({ identity: identityOf(process.pid), port: 1, token: 'of another' })
+  const next = spawn('sleep', ['60'])
+  const other = JSON.stringify({ identity: identityOf(next.pid!), port: 1, token: 'of another' })
   writeFileSync(path, other)
   rmSync(staying)
   await expect.poll(() => [first.isEnded, later.isEnded, isRunning(identity)]).toEqual([true, true, false])
   expect([first.said, later.said]).toEqual(['stopped\n', 'stopping\n'])
   expect([starts().length, findPostmaster(home), readFileSync(path, 'utf8')]).toEqual([1, undefined, other])
-  rmSync(path)
+  next.kill('SIGKILL')
 })
 
 test('a server whose last user left before it was started is stopped as soon as it is', async () => {
