@@ -6,9 +6,9 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { ACTIONS_STATES } from './support/states/actions.ts'
-import { FIGURES_STATES } from './support/states/figures.ts'
-import { RUNS_STATES } from './support/states/runs.ts'
+import { ACTIONS_STATES } from './support/states-of-actions.ts'
+import { FIGURES_STATES } from './support/states-of-figures.ts'
+import { RUNS_STATES } from './support/states-of-runs.ts'
 import { html } from './support/views.ts'
 
 const STATES = { ...ACTIONS_STATES, ...FIGURES_STATES, ...RUNS_STATES }

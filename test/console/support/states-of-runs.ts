@@ -1,5 +1,5 @@
 /** States of screens of runs, streams and verifications: nothing yet, being read, one and more of each. */
-import { at, figures, north, odd, type States, steward, viewer } from './values.ts'
+import { at, figures, north, odd, type States, steward, viewer } from './states-of-values.ts'
 
 const run = {
   ...{ run_id: 7, kind: 'backfill', status: 'succeeded', started_at: at(1), seconds: 90, error: null },

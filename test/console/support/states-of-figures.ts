@@ -1,5 +1,5 @@
 /** States of screens of records, questions, receipts and teams: nothing yet, being read, one and more of each. */
-import { at, figures, north, odd, question, type States, steward, viewer } from './values.ts'
+import { at, figures, north, odd, question, type States, steward, viewer } from './states-of-values.ts'
 
 const hashes = {
   source_hash: 'sh',

@@ -1,5 +1,5 @@
 /** States of screens of what operators act on, and of what they look up: nothing yet, being read, one and more of each. */
-import { at, figures, north, odd, question, type States, steward, viewer } from './values.ts'
+import { at, figures, north, odd, question, type States, steward, viewer } from './states-of-values.ts'
 
 const group = { team: north, stream: 'patients', reason: odd('reason') }
 const sample = { at: 1, received: 2, stored: 3.26, drained: 4, p50: 0.25, p99: 125 }
@@ -115,7 +115,7 @@ export const ACTIONS_STATES: States = {
     retry: { data: { group, action: 'retry', count: 1, total: 1, upTo: 9, ways: [[odd('way'), 1_001]] } },
     discard: { data: { group, action: 'discard', count: 1_000, total: 1_001, upTo: 99, ways: [] } },
   },
-  'dead-listed': {
+  'dead-letters': {
     reading: { data: { groups: null } },
     none: { data: { groups: [] } },
     rows: {
