@@ -147,3 +147,32 @@ it('waits for no run: one of the team that is in progress, by a process or by wo
   await query(url, `update intake_ops.slices set state = 'done'`)
   expect(await remove()).toMatchObject({ teamId: 1, events: 0 })
 })
+
+it('work in progress of the team goes, that of others stays; data that was to be deleted once cannot be kept later', async () => {
+  await using database = await createTestDatabase()
+  const { url } = database
+  await query(
+    url,
+    `insert into intake.teams (name) values ('north'), ('south');
+     insert into intake_ops.checkpoints (team_id, stream) values (1, 'forms'), (2, 'forms');
+     insert into intake_ops.refetches (team_id, stream, id, reason, origin) values (1, 'forms', 'f', 'partial', 'x'), (2, 'forms', 'f', 'partial', 'x');
+     insert into intake_ops.missed_once (team_id, stream, id, run_id) values (1, 'forms', 'f', 1), (2, 'forms', 'f', 1);
+     insert into intake_ops.alerts (team_id, cause) values (1, 'drift'), (2, 'drift');
+     insert into intake_ops.scans (team_id, stream, request, started_at, began_at, first_page, pages)
+       select team, 'forms', '', now(), now(), '{}', 1 from unnest('{1,2}'::int[]) team;
+     insert into intake_ops.schedule_ticks (team_id, job, due_at, taken_by)
+       select team, 'backfill', now(), gen_random_uuid() from unnest('{1,2}'::int[]) team`,
+  )
+  const tables = ['alerts', 'checkpoints', 'missed_once', 'refetches', 'scans', 'schedule_ticks']
+  const left = () =>
+    query(url, tables.map((name) => `select team_id from intake_ops.${name}`).join(' union all '))
+  const { signal } = new AbortController()
+  await removeTeam({ url, name: 'north', data: 'kept', clock: systemClock, signal })
+  expect(await left()).toEqual(tables.map(() => ({ team_id: 2 })))
+  const mark = () => query(url, 'select data, finished_at is not null as done from intake_ops.removed_teams')
+  expect(await mark()).toEqual([{ data: 'kept', done: true }])
+  // One that began to delete, and was stopped.
+  await query(url, `update intake_ops.removed_teams set data = 'deleted', finished_at = null`)
+  await removeTeam({ url, name: 'north', data: 'kept', clock: systemClock, signal })
+  expect(await mark()).toEqual([{ data: 'deleted', done: true }])
+})

@@ -2,9 +2,10 @@
 import { expect, test } from 'vitest'
 import { readSigns } from '../../../src/operate/health/silence-signs.ts'
 import { readStatus } from '../../../src/operate/health/status.ts'
-import { readInbox, readTeams, readTrouble } from '../../../src/operate/health/team-status.ts'
+import { readInbox, readTeams, readTrouble, readWebhooks } from '../../../src/operate/health/team-status.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { openWarehouse } from '../../e2e/support/scene.ts'
+import { awayFromTheHour } from '../../support/hour.ts'
 
 test('what waits in each team is shown, and nothing of a team that was removed', async () => {
   await using warehouse = await openWarehouse()
@@ -147,4 +148,30 @@ test('the last success of a stream is that of the newest run that has ended and 
     ['south', 'forms', 30, true, 20],
     ['south', 'patients', 30, false, null],
   ])
+})
+
+test('what is known of the webhooks of a team, and what is to be expected, to a tenth of an event', async () => {
+  await awayFromTheHour()
+  await using warehouse = await openWarehouse()
+  await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+  await session.client.query(`
+    insert into intake.teams (name) values ('north'), ('south');
+    insert into intake_ops.events_received (team_id, hour, events, last_at)
+    select 1, date_trunc('hour', now()) - days * interval '24 hours', events, now() - interval '1 minute'
+    from (values (0, 4), (1, 11), (2, 12), (9, 1)) as day (days, events)`)
+  const [north, south] = await readWebhooks(session.db, { inboxDays: 30 })
+  expect(north).toEqual({
+    ...{ team: 'north', verdict: 'ok', reason: '4 events in the last day, 3.3 a day before' },
+    ...{
+      last_event_at: expect.stringMatching(/^\d{4}-.*Z$/),
+      events_last_day: 4,
+      events_expected_a_day: 3.3,
+    },
+    ...{ deliveries_missing: 0, deliveries_failed: 0 },
+  })
+  expect(south).toEqual({
+    ...{ team: 'south', verdict: 'unknown', reason: 'no webhook is known, and no event has arrived yet' },
+    ...{ last_event_at: null, events_last_day: 0, events_expected_a_day: null },
+    ...{ deliveries_missing: 0, deliveries_failed: 0 },
+  })
 })
