@@ -269,3 +269,38 @@ it('one that cannot connect tries again after growing pauses, of a second at mos
   expect(pauses).toEqual([50, 100, 200, 400, 800, 1_000, 1_000])
   expect(failures).toEqual(Array(8).fill('warehouse_unreachable'))
 })
+
+it('without a warehouse it is said once that events are answered 503, however often connecting is tried', async () => {
+  const { recorded, watch, logger } = openRecorder()
+  let pauses = 0
+  let enough: () => void
+  const tried = new Promise<void>((resolve) => (enough = resolve))
+  const clock = {
+    ...systemClock,
+    async sleep(_: number, signal?: AbortSignal) {
+      pauses += 1
+      if (pauses < 12) return
+      enough()
+      await systemClock.sleep(60_000, signal)
+    },
+  }
+  const inbox = await openInbox({
+    ...{
+      url: 'postgres://nobody@127.0.0.1:9/none',
+      clock,
+      logger,
+      watch,
+      onStored: () => {},
+      limits: PATIENT,
+    },
+  })
+  await tried
+  const reason = 'cannot reach the warehouse, or lost the connection to it'
+  expect(inbox.trouble()).toBe(reason)
+  await expect(inbox.store(event())).rejects.toMatchObject({ code: 'warehouse_unreachable' })
+  await inbox.close()
+  const said = recorded.logged
+    .map((line) => JSON.parse(line))
+    .map(({ level, code, msg }) => [level, code, msg])
+  expect(said).toEqual([[40, 'warehouse_unreachable', `events are answered 503: ${reason}`]])
+})
