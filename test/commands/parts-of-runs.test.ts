@@ -268,7 +268,7 @@ it.each(ENDS)(
   },
 )
 
-it('what is only planned, or dry, posts no alert, and a dry run migrates and removes nothing', async () => {
+it('planned and dry runs post no alert, and a dry run migrates and removes nothing', async () => {
   const planned = { runId: '6', slices: 3, workers: 2 }
   for (const part of [planBackfill, planReplay, planVerify])
     vi.mocked(part as () => unknown).mockResolvedValue(planned)
@@ -305,7 +305,7 @@ it('what is only planned, or dry, posts no alert, and a dry run migrates and rem
     expect(part).not.toHaveBeenCalled()
 })
 
-it('a backfill migrates what is behind, says the notes, and removes what is past its retention, of its teams', async () => {
+it('a backfill migrates first, prints its notes, and removes what is past its retention, for its own teams', async () => {
   vi.mocked(migrationStatus).mockResolvedValue({ pending: ['x'] } as never)
   vi.mocked(backfill).mockResolvedValue({
     runId: '1',
@@ -383,7 +383,7 @@ it.each([
   ])
 })
 
-it('a status without a team is none that is too old, unless an age was given', async () => {
+it('a warehouse without teams is too old only where --max-age is given', async () => {
   vi.mocked(readStatus).mockResolvedValue({ streams: [], teams: [], slices_waiting: [] })
   for (const more of ['', ' --json']) {
     expect((await run(`status${more}`)).code).toBe(0)

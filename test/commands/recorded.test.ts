@@ -27,9 +27,7 @@ afterAll(() => removeFolder(folder))
 /** Values that change from run to run are a word in capitals; the widths of columns follow it. */
 function stable(line: string, said: string, login: string): string {
   const text = said
-    .replaceAll(/\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+00:00)?/g, (time) =>
-      /^20(26-01|30)/.test(time) ? time : 'NOW',
-    )
+    .replaceAll(/\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+00:00)?/g, (time) => (/^2026-01/.test(time) ? time : 'NOW'))
     .replaceAll(
       /\b\d{4,} (?:s|h \d+ min)\b|(?<=NOW +|^run 7, \w+: \w+ \()\d+(?:\.\d)? (?:s|min)(?: \d+ s)?/g,
       'DURATION',

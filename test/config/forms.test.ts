@@ -173,7 +173,7 @@ test('no part of the configuration can be changed', () => {
   expect(parts.map((part) => Object.isFrozen(part))).toEqual(parts.map(() => true))
 })
 
-test('roles tell capitals in a login or a group apart, and of several for one name the last counts', () => {
+test('roles distinguish capitals in logins and groups, and of several roles for one name the last counts', () => {
   const proxyOf = (roles: string, header = 'X-Login') =>
     readConfig({
       ...{ INTAKE_CONSOLE_LOGIN_HEADER: header, INTAKE_CONSOLE_GROUPS_HEADER: 'X-Auth-2-Groups' },

@@ -1924,8 +1924,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'runs show prints the beginning of the log in place of its end',
     file: 'src/commands/inspect/runs.ts',
-    from: 'run.log.slice(-SHOWN_LINES)',
-    to: 'run.log.slice(0, SHOWN_LINES)',
+    from: 'run.log.slice(-SHOWN_LOG_LINES)',
+    to: 'run.log.slice(0, SHOWN_LOG_LINES)',
     tests: ['test/commands/inspect/runs.test.ts'],
   },
   {

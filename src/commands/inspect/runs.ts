@@ -86,6 +86,7 @@ async function showRun(context: Context, id: number, options: { json?: true }): 
 
 /** How long `cancel` waits for a run to end the batches that it is loading. */
 const CANCEL_MS = 30_000
+const SHOWN_LOG_LINES = 20
 
 async function cancel(context: Context, id: number, options: { json?: true }): Promise<void> {
   await using warehouse = await requireWarehouse(context, readConfig(context.env))
@@ -120,8 +121,6 @@ export interface ShownRun extends Run {
   readonly log: readonly LogLine[]
 }
 
-const SHOWN_LINES = 20
-
 export function runText(context: Context, run: ShownRun): string {
   const left = run.seconds_left === null ? '' : `, about ${formatSeconds(run.seconds_left)} left`
   const took = run.seconds === null ? '' : ` (${formatSeconds(run.seconds)}${left})`
@@ -146,7 +145,7 @@ export function runText(context: Context, run: ShownRun): string {
   ])
   const rows = [...live.filter(([name]) => !names.has(name)), ...ended]
   const table = rows.length === 0 ? '' : fittedTable(context, [head, ...rows], 0)
-  const lines = run.log.slice(-SHOWN_LINES).map(({ at, level, team, stream, message }) => {
+  const lines = run.log.slice(-SHOWN_LOG_LINES).map(({ at, level, team, stream, message }) => {
     const place = stream === null ? '' : `${team ?? '-'}/${stream}: `
     return paragraph(context, `${at.slice(11, 19)} ${level} ${place}${message}`.replace(/\s+/g, ' '), 2)
   })
@@ -241,9 +240,10 @@ function reasons(context: Context, { error, streams, is_waiting, canceled_by }: 
   const notes = streams.flatMap(({ team, stream, note }) =>
     note === null || by.includes(note) ? [] : [`${teams.size > 1 ? `${team}/` : ''}${stream}: ${note}`],
   )
-  // The error of a run is often the note of its only stream.
-  const own =
-    error === null || streams.some(({ note }) => note !== null && error.includes(note)) ? [] : [error]
+  // The error is often the note of the only stream; in that of a canceled planned run, each stream says so.
+  const isNote = streams.some(({ note }) => note !== null && error?.includes(note))
+  const isNew = (line: string) => line !== '' && !by.some((end) => line.endsWith(end))
+  const own = isNote ? [] : (error ?? '').split('\n').filter(isNew)
   return [...(is_waiting ? [WAITING] : []), ...by, ...own, ...notes]
     .map((line) => paragraph(context, line.replace(/\s+/g, ' '), 4))
     .join('')

@@ -3,6 +3,7 @@ import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { Command } from 'commander'
 import { requireMigrated } from '../../analytics/migrate.ts'
 import { readConfig } from '../../config/config.ts'
+import { withoutMark } from '../../config/settings.ts'
 import { UsageError } from '../../core/errors.ts'
 import { hashesOf } from '../../load/erasures.ts'
 import { type Checked, checkReceipt, type Receipt, receiptKey, signReceipt } from '../../operate/receipts.ts'
@@ -118,7 +119,7 @@ async function ofPatient(session: Session, checked: Checked, id: string): Promis
 
 function readText(file: string): string {
   try {
-    return readFileSync(file, 'utf8')
+    return withoutMark(readFileSync(file, 'utf8'))
   } catch {
     throw new UsageError('the receipt cannot be read', 'name a file that exists', 'file', 'file_unreadable')
   }

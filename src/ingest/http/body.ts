@@ -32,7 +32,7 @@ const LOOK_MS = 250
 interface ArrivingBody {
   readonly since: number
   readonly received: () => number
-  /** Its connection is closed. A request that was answered early hears of it in no other way. */
+  /** Answered before it ended, and its connection is closed: Node emits no 'close' for such a request. */
   readonly isGone: () => boolean
   readonly slow: () => void
 }
@@ -78,7 +78,7 @@ export function openBodies(
         const entry: ArrivingBody = {
           since: clock.now(),
           received: () => length,
-          isGone: () => request.socket.destroyed,
+          isGone: () => buffer === null && request.socket.destroyed,
           slow() {
             arriving.delete(entry)
             if (buffer === null) request.destroy()

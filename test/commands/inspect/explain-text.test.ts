@@ -2,11 +2,9 @@
 import { expect, it } from 'vitest'
 import { explainDocument, explainText } from '../../../src/commands/inspect/explain.ts'
 import type { Explained } from '../../../src/operate/explain.ts'
+import { contextOf } from '../output-context.ts'
 
-const output = { write: () => true }
-const context = {
-  ...{ env: {}, stdout: output, stderr: output, signal: new AbortController().signal, version: '' },
-}
+const context = contextOf()
 const about = { team: 'north', stream: 'patients', id: 'p', withValues: false }
 
 const state = (more: object) => ({

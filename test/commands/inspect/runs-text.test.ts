@@ -1,12 +1,7 @@
 /** `runs show` as text, whole: a running run, one that workers execute, a verification, a replay, and one that failed. */
 import { expect, test } from 'vitest'
 import { runsText, runText, type ShownRun } from '../../../src/commands/inspect/runs.ts'
-
-const contextOf = (columns?: number) => {
-  const output = { write: () => true, ...(columns === undefined ? {} : { isTTY: true, columns }) }
-  const [env, signal] = [{ NO_COLOR: '' }, new AbortController().signal]
-  return { ...{ env, signal, version: '' }, stdout: output, stderr: output }
-}
+import { contextOf } from '../output-context.ts'
 
 const RUN: ShownRun = {
   ...{
@@ -176,6 +171,12 @@ test.each<[string, object, readonly string[]]>([
     'several streams of one team',
     { streams: [ended('a', 'forms'), ended('a', 'packets', { note: 'n\n o' })] },
     ['packets: n o'],
+  ],
+  ['workers, which somebody canceled', { canceled_by: 'ada', error: `a/forms: ${by}\nb/forms: ${by}` }, [by]],
+  [
+    'workers, one of whose streams had failed before somebody canceled it',
+    { canceled_by: 'ada', error: `a/forms: it is away\nb/forms: ${by}` },
+    [by, 'a/forms: it is away'],
   ],
   [
     'somebody canceled',

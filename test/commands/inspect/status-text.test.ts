@@ -2,17 +2,7 @@
 import { expect, it } from 'vitest'
 import { isStale, statusText } from '../../../src/commands/inspect/status.ts'
 import type { Status } from '../../../src/operate/health/status.ts'
-
-const contextOf = (columns?: number) => {
-  const output = { write: () => true, ...(columns === undefined ? {} : { isTTY: true, columns }) }
-  return {
-    env: { NO_COLOR: '1' },
-    stdout: output,
-    stderr: output,
-    signal: new AbortController().signal,
-    version: '',
-  }
-}
+import { contextOf } from '../output-context.ts'
 
 const stream = (team: string, more: object = {}) => ({
   ...{

@@ -3,11 +3,9 @@ import { expect, it } from 'vitest'
 import { verifyDocument, verifyText } from '../../../src/commands/inspect/verify-report.ts'
 import type { TeamVerified } from '../../../src/reconcile/verify/verify.ts'
 import type { StreamResult } from '../../../src/reconcile/verify/verify-stream.ts'
+import { contextOf } from '../output-context.ts'
 
-const output = { write: () => true }
-const context = {
-  ...{ env: {}, stdout: output, stderr: output, signal: new AbortController().signal, version: '' },
-}
+const context = contextOf()
 
 const SAME = {
   ...{ missing: [], extra: [], different: [], repaired: 0, newer: 0, notDue: 0, payloadsOnly: 0, note: null },

@@ -7,11 +7,9 @@ import {
   retriedText,
 } from '../../../src/commands/manage/dead-letters-text.ts'
 import type { DeadLetterWithBody } from '../../../src/operate/dead-letters.ts'
+import { contextOf } from '../output-context.ts'
 
-const output = { write: () => true }
-const context = {
-  ...{ env: {}, stdout: output, stderr: output, signal: new AbortController().signal, version: '' },
-}
+const context = contextOf()
 
 const stored = (more: Partial<DeadLetterWithBody> = {}): DeadLetterWithBody => ({
   ...{

@@ -60,10 +60,14 @@ test('a verification’s receipt has counts and hashes of both sides, and except
     source_content_hash: patients.source_content_hash,
   })
   expect(readFileSync(file('verified'), 'utf8')).not.toContain(patient)
-  const checked = await run('receipt', 'check', file('verified'))
-  expect([checked.code, checked.stdout]).toEqual([
-    ...[0, `valid: verification of ${receipt.issued_at} by intake-sync 0.0.0\n`],
-  ])
+  // Also as Windows saves it.
+  writeFileSync(file('marked'), `\ufeff${readFileSync(file('verified'), 'utf8')}`)
+  for (const name of ['verified', 'marked']) {
+    const checked = await run('receipt', 'check', file(name))
+    expect([checked.code, checked.stdout]).toEqual([
+      ...[0, `valid: verification of ${receipt.issued_at} by intake-sync 0.0.0\n`],
+    ])
+  }
 })
 
 test('a receipt certifies no equality where exports differ from the responses, though every table is equal', async () => {

@@ -105,6 +105,15 @@ test('a body whose connection ended after its answer is watched no longer', asyn
   displaced.request.socket.destroyed = true
   await pass()
   expect([isAsleep(), displaced.request.destroyed]).toEqual([false, false])
+  // One without an answer hears of the end of its connection.
+  const waiting = await begin('x')
+  waiting.request.socket.destroyed = true
+  await pass()
+  expect([isAsleep(), waiting.result]).toEqual([true, null])
+  waiting.request.destroy()
+  await settled()
+  await pass()
+  expect([isAsleep(), waiting.result]).toEqual([false, 'aborted'])
 })
 
 test('a body whose result is known is read on, and its connection ends when it becomes slow', async () => {
