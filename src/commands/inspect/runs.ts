@@ -242,9 +242,9 @@ function reasons(context: Context, { error, streams, is_waiting, canceled_by }: 
   )
   // The error is often the note of the only stream; in that of a canceled planned run, each stream says so.
   const isNote = streams.some(({ note }) => note !== null && error?.includes(note))
-  const isNew = (line: string) => line !== '' && !by.some((end) => line.endsWith(end))
+  const isNew = (line: string) => line.trim() !== '' && !by.some((end) => line.endsWith(end))
   const own = isNote ? [] : (error ?? '').split('\n').filter(isNew)
   return [...(is_waiting ? [WAITING] : []), ...by, ...own, ...notes]
-    .map((line) => paragraph(context, line.replace(/\s+/g, ' '), 4))
+    .map((line) => paragraph(context, line.trim().replace(/\s+/g, ' '), 4))
     .join('')
 }
