@@ -1,10 +1,12 @@
 /** A replay that fails in one stream, or is stopped, reports that, and the other streams are rebuilt. */
 import { pino } from 'pino'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { IntakeError } from '../../src/core/errors.ts'
 import type { Loaders } from '../../src/load/merge/loaders.ts'
+import type { Figures } from '../../src/load/run-progress.ts'
 import { replay, replayed, statusOf } from '../../src/reconcile/replay.ts'
+import { WORKS } from '../../src/reconcile/slices.ts'
 import { documents } from '../../src/streams/documents.ts'
 import { formExports } from '../../src/streams/exports.ts'
 import { forms } from '../../src/streams/forms.ts'
@@ -203,14 +205,9 @@ test('one that is stopped says so, with what to do, and is no failure', async ()
   expect(await rows(`select status from intake_ops.runs where run_id = ${runId}`)).toEqual([{ status }])
 })
 
-test('a failure ends the stream at once: what was begun is waited for, and no further portion', async () => {
-  await rows(`
-    insert into intake_raw.records (team_id, stream, id, version, observed_at, deleted, hash, origin)
-    select 1, 'documents', lpad(n::text, 5, '0'), now(), now(), true, '\\x00', 'test' from generate_series(1, 10001) n`)
-  await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+describe('five portions, of which the second cannot be written', () => {
   const progress: number[] = []
-  let runs = 0
-  let isEnded = false
+  let [runs, isEnded] = [0, false]
   const loaders: Loaders = {
     async run() {
       runs += 1
@@ -222,13 +219,62 @@ test('a failure ends the stream at once: what was begun is waited for, and no fu
     ready: async () => {},
   }
   const options = { clock: systemClock, logger: silent, signal: new AbortController().signal }
-  const onProgress = (...[, , records]: readonly unknown[]) => void progress.push(records as number)
   const team = { teamId: 1, name: 'default' }
-  const report = await replayed({ ...options, onProgress }, { session, loaders }, team, documents)
-  expect(report).toMatchObject({ status: 'failed', note: 'no — free space', records: 0 })
-  // Five portions; the second failed while the third was read.
-  expect([progress, runs, isEnded]).toEqual([[2_500, 5_000], 2, true])
-  await rows(`delete from intake_raw.records where stream = 'documents'`)
+  const failed = { status: 'failed', note: 'no — free space', records: 0 }
+
+  beforeAll(async () => {
+    await rows(`
+      insert into intake_raw.records (team_id, stream, id, version, observed_at, deleted, hash, origin)
+      select 1, 'documents', lpad(n::text, 5, '0'), now(), now(), true, '\\x00', 'test'
+      from generate_series(1, 10001) n`)
+  })
+  beforeEach(() => {
+    progress.length = 0
+    runs = 0
+    isEnded = false
+  })
+  afterAll(() => rows(`delete from intake_raw.records where stream = 'documents'`))
+
+  test('the failure ends the stream at once: what was begun is waited for, and no further portion', async () => {
+    await using session = await openSession({ url: warehouse.url, purpose: 'test' })
+    const onProgress = (...[, , records]: readonly unknown[]) => void progress.push(records as number)
+    const report = await replayed({ ...options, onProgress }, { session, loaders }, team, documents)
+    expect(report).toMatchObject(failed)
+    // The second failed while the third was read.
+    expect([progress, runs, isEnded]).toEqual([[2_500, 5_000], 2, true])
+  })
+
+  test('a worker shows how many records it has replayed so far, and what it ended with', async () => {
+    const watched: [unknown, unknown, unknown][] = []
+    let figures: () => Figures = () => expect.unreachable()
+    const part = {
+      ...{ team, stream: documents, worker: '1', options: { ...options, url: warehouse.url } },
+      claimed: { taken: undefined },
+      progress: {
+        watch(teamId: number, stream: string, now: () => Figures) {
+          figures = now
+          watched.push([teamId, stream, now()])
+        },
+      },
+      loaders: {
+        ...loaders,
+        run(work: never) {
+          progress.push(figures().fetched)
+          return loaders.run(work)
+        },
+      },
+    }
+    const { report } = await WORKS.replay!.execute(part as never)
+    expect(report).toMatchObject(failed)
+    const nothing = { pages: 0, requests: 0, throttled: 0, counts: {} }
+    const begun = {
+      ...{ phase: 'compare', fetched: 0, ...nothing },
+      ...{ expected: null, pages_left: null, permitted_rate: null },
+    }
+    expect(watched).toEqual([[1, 'documents', begun]])
+    expect(progress).toEqual([0, 2_500])
+    expect(figures()).toEqual({ ...begun, phase: 'ended', fetched: 5_000 })
+  })
 })
 
 test('a rewritten export has the questions of its columns at once, also where the replay stops before the next one', async () => {
