@@ -1,4 +1,5 @@
 /** sql/partitions.sql in a warehouse that has rows: every row is kept, in parts of the number and by the key that it says. */
+import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
@@ -24,6 +25,9 @@ const LARGE = {
   'intake_raw.record_history': 'team_id, id',
   'intake_raw.records': 'team_id, id',
 } as const
+
+/** Of this file: roles belong to the server. It is gone when its transaction ends. */
+const OWNER = `intake_test_${randomBytes(6).toString('hex')}`
 
 let database: TestDatabase
 let session: pg.Client
@@ -107,10 +111,31 @@ describe('sql/partitions.sql refuses', () => {
       'create table public.child () inherits (intake.export_cells); create rule none as on delete to intake.export_cells do instead nothing',
       'intake.export_cells has parents or children and rules, which',
     ],
+    [
+      'create table public.parent (team_id smallint); alter table intake.patient_tags inherit public.parent',
+      'intake.patient_tags has parents or children, which',
+    ],
   ])('what it would not keep: %s', async (change, message) => {
     await session.query(`begin; ${change}`)
     await expect(partition(session)).rejects.toThrow(message)
     await session.query('rollback')
+  })
+
+  test('to lose rows that a policy hides from the owner of the tables', async () => {
+    await session.query(`begin; create role ${OWNER};
+      grant create on database ${session.database} to ${OWNER};
+      alter schema intake owner to ${OWNER}; grant usage, create on schema intake_raw to ${OWNER};
+      grant usage on schema intake_ops to ${OWNER};
+      grant execute on all functions in schema intake_raw, intake_ops to ${OWNER};
+      do $$ declare own regclass; begin
+        for own in select oid from pg_class where relkind in ('r', 'p')
+          and relnamespace in ('intake'::regnamespace, 'intake_raw'::regnamespace)
+        loop execute format('alter table %s owner to ${OWNER}', own); end loop;
+      end $$;
+      alter table intake.messages force row level security`)
+    await expect(partition(session)).rejects.toThrow(
+      'query would be affected by row-level security policy for table "messages_plain"',
+    )
   })
 
   test.each([

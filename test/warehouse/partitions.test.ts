@@ -55,12 +55,22 @@ const ADDED = `
 let plain: TestDatabase
 let divided: TestDatabase
 let session: pg.Client
+let settings: unknown
+
+/** What the script changes until its end. */
+const settingsOf = async () =>
+  (
+    await session.query(
+      `select name, setting from pg_settings where name in ('search_path', 'row_security', 'role', 'default_tablespace')`,
+    )
+  ).rows
 
 beforeAll(async () => {
   plain = await createTestDatabase()
   divided = await createTestDatabase()
   for (const { url } of [plain, divided]) await query(url, ADDED)
   session = await openTestSession(divided.url)
+  settings = await settingsOf()
   await session.query('set allow_in_place_tablespaces = on')
   await session.query(`create tablespace ${TABLESPACE} location ''`)
   await session.query(`alter table intake.messages set tablespace ${TABLESPACE}`)
@@ -78,12 +88,18 @@ test('the parts of a table are in its tablespace, and those of others are not', 
     `select parent.relname as parent, spcname as tablespace, count(*)::int as parts
      from pg_inherits join pg_class part on part.oid = inhrelid join pg_class parent on parent.oid = inhparent
      left join pg_tablespace on pg_tablespace.oid = part.reltablespace
-     where parent.relname in ('messages', 'patients') and part.relkind = 'r' group by 1, 2 order by 1`,
+     where parent.relname in ('messages', 'patients', 'responses') and part.relkind = 'r' group by 1, 2 order by 1`,
   )
   expect(rows).toEqual([
     { parent: 'messages', tablespace: TABLESPACE, parts: PARTS },
     { parent: 'patients', tablespace: null, parts: PARTS },
+    // It is divided after the messages.
+    { parent: 'responses', tablespace: null, parts: PARTS },
   ])
+})
+
+test('the session that ran the script has its own settings again', async () => {
+  expect(await settingsOf()).toEqual(settings)
 })
 
 /** All that is defined on tables, views and their parts, one line each, without partitions. The columns of a view have the names of its other columns inside. */
@@ -166,6 +182,20 @@ describe('a warehouse whose large tables were partitioned', () => {
       { places: PARTS, rows: 50 },
     ])
     await migrate(divided.url)
+    // Deleted rows are found by their places in a part (src/operate/erase).
+    expect(
+      await query(
+        divided.url,
+        `select c.oid::regclass::text as part, string_agg(distinct grantee::regrole || ' ' || privilege_type, ', ') as granted
+         from pg_class c cross join aclexplode(c.relacl)
+         where c.relnamespace = 'intake_partitions'::regnamespace and c.relkind = 'r' and grantee <> relowner
+         group by 1 order by 1`,
+      ),
+    ).toEqual(
+      parts
+        .map(({ part }) => ({ part, granted: 'intake_loader DELETE, intake_loader SELECT' }))
+        .toSorted((a, b) => (a.part < b.part ? -1 : 1)),
+    )
     expect(
       await query(
         divided.url,
@@ -177,6 +207,35 @@ describe('a warehouse whose large tables were partitioned', () => {
       { role: 'intake_analyst', may: false },
       { role: 'intake_clinical', may: false },
       { role: 'intake_researcher', may: false },
+    ])
+  })
+
+  test('has what is said of a table and its columns in each part too', async () => {
+    const of = await query<{ part: string; about: string; columns: string | null }>(
+      divided.url,
+      `select c.oid::regclass::text as part, obj_description(c.oid, 'pg_class') as about, (
+         select string_agg(concat_ws(' ', attname, attoptions, attstattarget, attstorage), ', ' order by attnum)
+         from pg_attribute where attrelid = c.oid and attname in ('state', 'city', 'zipcode', 'address')
+       ) as columns
+       from pg_class c where c.relnamespace = 'intake_partitions'::regnamespace and c.relkind = 'r'`,
+    )
+    const parents = new Map((await partsOf(divided)).map(({ part, parent }) => [part, parent]))
+    expect(of.map(({ part, about }) => [part, about])).toEqual(
+      of.map(({ part }) => [part, `A partition of ${parents.get(part)}.`]),
+    )
+    expect(
+      new Set(of.filter(({ part }) => part.includes('.patients_')).map(({ columns }) => columns)),
+    ).toEqual(new Set(['address e, city 7 x, state {n_distinct=50} x, zipcode 0 x']))
+    expect(
+      await query(
+        divided.url,
+        `select obj_description('intake_partitions'::regnamespace, 'pg_namespace') as about`,
+      ),
+    ).toEqual([
+      {
+        about:
+          'Partitions of large tables of intake and intake_raw, which are read and written by the names of these.',
+      },
     ])
   })
 
