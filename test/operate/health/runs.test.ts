@@ -50,3 +50,31 @@ test('runs are listed newest first up to a number, each with its streams by team
     await process.end()
   }
 })
+
+test('a run waits while workers are to execute it and none has claimed a slice, not once it has ended', async () => {
+  await using warehouse = await openWarehouse()
+  const { url } = warehouse
+  const planned = `'{"is_detached": true}'`
+  await query(
+    url,
+    `insert into intake.teams (name) values ('north');
+     insert into intake_ops.runs (kind, status, options) values
+       ('backfill', 'running', ${planned}), ('backfill', 'running', ${planned}), ('backfill', 'running', ${planned}),
+       ('backfill', 'running', ${planned}), ('backfill', 'running', '{}'), ('backfill', 'succeeded', ${planned});
+     insert into intake_ops.slices (run_id, team_id, stream, spec, state)
+     values (1, 1, 'forms', '{}', 'done'), (1, 1, 'packets', '{}', 'pending'), (1, null, '', '{}', 'pending'),
+       (2, 1, 'forms', '{}', 'claimed'), (2, 1, 'documents', '{}', 'pending'), (2, null, '', '{}', 'pending'),
+       (3, 1, 'forms', '{}', 'done'), (3, 1, 'packets', '{}', 'canceled'), (3, null, '', '{}', 'claimed'),
+       (5, 1, 'messages', '{}', 'pending'), (6, 1, 'exports', '{}', 'pending')`,
+  )
+  const shown = (await readRuns(url, 9)).map((run) => [run.run_id, run.status, run.is_waiting])
+  expect(shown).toEqual([
+    [6, 'succeeded', false],
+    // Its process, which was to execute its slices itself, is gone, as is that of a run without slices.
+    [5, 'interrupted', false],
+    [4, 'interrupted', false],
+    [3, 'running', false],
+    [2, 'running', false],
+    [1, 'running', true],
+  ])
+})
