@@ -329,13 +329,17 @@ it('a backfill migrates first, prints its notes, and removes what is past its re
   expect(now.getTime()).toBeGreaterThanOrEqual(before)
   expect(given(removeSettledBodies)).toEqual(['db', { days: 9, now }])
   expect(given(settleDeliveries)).toEqual(['db', 9, ['south']])
-  // A part that fails ends nothing.
-  vi.mocked(prune).mockRejectedValueOnce(Object.assign(new Error('x'), { code: '55P03' }))
-  const failed = await run('backfill --json')
-  expect([failed.code, failed.stderr]).toEqual([
-    0,
-    expect.stringContaining('expired rows could not be removed'),
-  ])
+  // A part that fails ends nothing, and says with which code.
+  for (const part of [prune, removeSettledBodies, settleDeliveries]) {
+    vi.mocked(part as () => Promise<void>).mockRejectedValueOnce(
+      Object.assign(new Error('x'), { code: '55P03' }),
+    )
+    const failed = await run('backfill --json')
+    const warning = { level: 40, time: expect.any(Number), code: 'table_locked' }
+    expect([failed.code, JSON.parse(failed.stderr.split('\n').at(-2)!)]).toEqual([
+      ...[0, { ...warning, msg: 'expired rows could not be removed' }],
+    ])
+  }
 })
 
 const stream = (name: string, lag: number | null) => ({

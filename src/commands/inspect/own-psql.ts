@@ -140,7 +140,9 @@ async function queried(client: pg.Client, text: string, json: boolean): Promise<
   })) as pg.QueryArrayResult | pg.QueryArrayResult[]
   const answers = Array.isArray(answer) ? answer : [answer]
   if (answers.some(({ command }) => command === 'COPY')) throw new UsageError('COPY needs psql', 'use select')
-  return answers.map(({ fields, rows, command, rowCount }) => ({
+  // A statement without words has no command.
+  const results = answers.filter(({ command }) => command !== null)
+  return results.map(({ fields, rows, command, rowCount }) => ({
     columns: fields.map(({ name }) => name),
     rows,
     command,

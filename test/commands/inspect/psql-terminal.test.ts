@@ -92,6 +92,36 @@ it.each(['SIGINT', 'SIGTERM'])('%s ends a statement that runs', async (reason) =
   expect(await ended).toEqual({ stdout: '', stderr: '', error: reason })
 })
 
+it('after a signal between two statements the second is not begun', async () => {
+  const stop = new AbortController()
+  const said: string[] = []
+  const words = ['-c', 'select 1 as n', '-c', 'create table intake.second_statement ()']
+  const output = {
+    write: (text: string | Uint8Array) => {
+      said.push(String(text))
+      stop.abort('SIGTERM')
+    },
+  }
+  const context = {
+    ...{ env: { DATABASE_URL: warehouse.url, PATH: '/nowhere' }, stdout: output, stderr: output },
+    ...{ signal: stop.signal, version: '0.0.0' },
+  }
+  await expect(psqlCommand(context).parseAsync(words, { from: 'user' })).rejects.toBe('SIGTERM')
+  expect(said).toEqual([ONE])
+  const made = `select from pg_tables where tablename = 'second_statement'`
+  expect(await query(warehouse.url, made)).toEqual([])
+})
+
+it('at a terminal a lost connection is an error of each statement that was begun, and then of the command', async () => {
+  const typed = 'select pg_terminate_backend(pg_backend_pid());\nselect 1 as n;\nselect 2 as n;\n'
+  const { stdout, stderr, error } = await psql([], { isTTY: true, typed })
+  expect([stdout, stderr]).toEqual([
+    '',
+    `${HELLO}> error: terminating connection due to administrator command\n> `,
+  ])
+  expect(error).toMatchObject({ code: 'warehouse_unreachable', verdict: 'retry' })
+})
+
 /** In place of psql: writes down how it was called. */
 const standIn = (mode = 0o755) => {
   const [path, said] = [join(folder, 'psql'), join(folder, 'said')]
