@@ -28,9 +28,13 @@ const control = {
   setFaults: (spec: string) => void faults.push(spec),
 }
 
+let pauses: number[] = []
+
 beforeAll(async () => {
   warehouse = await openWarehouse()
-  vi.spyOn(systemClock, 'sleep').mockImplementation(async () => {})
+  vi.spyOn(systemClock, 'sleep').mockImplementation(async (milliseconds) => {
+    pauses.push(milliseconds, loads.length)
+  })
   await query(
     warehouse.url,
     `insert into intake.teams (name) values ('demo');
@@ -46,6 +50,7 @@ beforeEach(() => {
   faults = []
   changes = []
   loads = []
+  pauses = []
 })
 
 const load = async () => {
@@ -74,6 +79,8 @@ it('dropped webhooks: twenty patients change without an event, and a backfill br
   expect(await isHealed()).toBe(false)
   await heal()
   expect([await isHealed(), loads]).toEqual([true, [DEMO_FAULTS]])
+  // The damage is to be seen before the backfill begins.
+  expect(pauses).toEqual([3_000, 0])
   // Others each time.
   const before = changes.map(({ id }) => id)
   changes = []
@@ -96,6 +103,70 @@ it('a storm is over when a backfill that was throttled has succeeded', async () 
   }
   expect(new Set(loads)).toEqual(new Set([`${DEMO_FAULTS},throttle=0.1:1`]))
   expect(faults.at(-1)).toBe(DEMO_FAULTS)
+})
+
+it('what can be broken is listed with what heals it, and each says what it did', async () => {
+  cities.clear()
+  const texts = []
+  for (const { name, title, heals, run } of breakages()) {
+    const { text } = name === 'postgres' ? { text: '' } : await run()
+    texts.push([name, title, heals, text])
+  }
+  expect(texts).toEqual([
+    ['webhooks', 'Drop webhooks', 'the next backfill', '20 patients changed, and no event said so'],
+    [
+      ...['storm', 'Start a storm of 429', 'waiting, and a lower rate'],
+      'a backfill runs, and one of ten requests is answered with 429',
+    ],
+    [
+      ...['order', 'Reorder events', 'the order of versions, and a fetch by id'],
+      'one patient changed 20 times; the events arrive twice and in the wrong order',
+    ],
+    ['postgres', 'Kill Postgres', 'retries of the service, and reconnecting', ''],
+    [
+      ...['row', 'Corrupt a row', 'a verification with repair: start it on Verify'],
+      'a row says something that the service never said',
+    ],
+  ])
+  expect(DEMO_FAULTS).toBe('slow=30')
+  expect(faults).toEqual([
+    ...['slow=30,webhook-drop=1', 'slow=30'],
+    ...['slow=30,webhook-reorder=0.5,webhook-duplicate=0.3,webhook-delay=1:1500', 'slow=30'],
+  ])
+  // Only dropped webhooks and the storm need a backfill of the demo.
+  for (const name of ['order', 'row']) await (await named(name).run()).heal()
+  expect([loads, pauses]).toEqual([[], []])
+})
+
+it('Postgres loses a process of its own, twenty patients change meanwhile, and all must be shown', async () => {
+  cities.clear()
+  const { run } = named('postgres')
+  const seen: unknown[] = []
+  const kill = vi.spyOn(process, 'kill').mockImplementation((pid, signal) => {
+    seen.push([signal, typeof pid, changes.length])
+    return true
+  })
+  try {
+    const { text, heal, isHealed } = await run()
+    expect(seen).toEqual([['SIGKILL', 'number', 0]])
+    expect(text).toBe('Postgres lost a process and restarts; meanwhile 20 patients change')
+    expect(new Set(changes.map(({ id }) => id)).size).toBe(20)
+    expect(new Set(changes.map((each) => each.faults))).toEqual(new Set([DEMO_FAULTS]))
+    await heal()
+    expect([loads, await isHealed()]).toEqual([[], false])
+    await load()
+    expect(await isHealed()).toBe(true)
+    kill.mockImplementation(() => {
+      throw new Error('EPERM')
+    })
+    await expect(run()).rejects.toMatchObject({
+      ...{ message: 'the processes of Postgres belong to another user', code: 'embedded_unavailable' },
+      verdict: 'stop',
+    })
+    expect(changes.length).toBe(20)
+  } finally {
+    kill.mockRestore()
+  }
 })
 
 it('events in the wrong order are healed when the last of twenty changes is shown, and no other', async () => {

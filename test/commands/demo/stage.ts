@@ -36,6 +36,8 @@ export const summaryOf = (run: number, change: Readonly<Record<string, readonly 
   }
 }
 
+export const ANALYTICS_KEY = Buffer.alloc(32, 9).toString('base64')
+
 /** With settings of the user, which are not those of the demo. */
 export function start(...words: string[]) {
   const stop = new AbortController()
@@ -47,6 +49,7 @@ export function start(...words: string[]) {
   const env = {
     ...{ INTAKE_DATA_DIR: join(stage.folder, 'data'), DATABASE_URL: 'postgres://nobody@127.0.0.1:1/never' },
     ...{ INTAKE_TEAM: 'clinic', INTAKE_BASE_URL: 'not even a URL', LOG_LEVEL: 'error' },
+    INTAKE_ANALYTICS_KEY: ANALYTICS_KEY,
   }
   const write = (text: string | Uint8Array) => {
     said.stdout += String(text)

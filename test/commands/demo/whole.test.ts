@@ -7,7 +7,7 @@ import type { BackfillSummary } from '../../../src/extract/backfill.ts'
 import type { BackfillOptions } from '../../../src/extract/backfill-options.ts'
 import { openWarehouse, query, SMALL } from '../../e2e/support/scene.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
-import { stage, start, summaryOf } from './stage.ts'
+import { ANALYTICS_KEY, stage, start, summaryOf } from './stage.ts'
 
 vi.mock('../../../src/embedded/server.ts', async (original) => ({
   ...(await original<object>()),
@@ -120,7 +120,12 @@ describe('the demo', () => {
     const link = /^ {2}(http:\S+\?\S+)$/m.exec(stdout)![1]!
     expect((await fetch(link, { redirect: 'manual' })).status).toBeLessThan(400)
     expect(stage.stopped).toBe(0)
-    expect(await query(warehouse.url, `select from intake.patients where id = 'left'`)).toEqual([])
+    const state = `select (select count(*)::int from intake.patients where id = 'left') as left,
+      (select inner_pad = intake_ops.hmac_pad(convert_to($1, 'UTF8'), 54) from intake_ops.analytics_key) as has_key,
+      (select count(*)::int from pg_locks where locktype = 'advisory' and (classid, objsubid) = (7204312, 2)
+        and objid = hashtext('demo')::bigint & 4294967295
+        and database = (select oid from pg_database where datname = current_database())) as locks`
+    expect(await query(warehouse.url, state, [ANALYTICS_KEY])).toEqual([{ left: 0, has_key: true, locks: 1 }])
     stop.abort('SIGINT')
     expect([await ended, said.stderr, stage.stopped]).toEqual([0, '', 2])
     for (const url of [patients, link]) await expect(fetch(url)).rejects.toThrow()
