@@ -65,9 +65,13 @@ export async function openCancellation(
   let isOver = false
   let retry: NodeJS.Timeout | undefined
   let looking: Promise<void> | null = null
+  /** True if a notification arrived during a look, which may have read the run before it was canceled. */
+  let isAsked = false
   const look = () => {
+    clearTimeout(retry)
     retry = undefined
-    if (isOver || canceled.signal.aborted || looking !== null) return
+    isAsked = looking !== null
+    if (isOver || canceled.signal.aborted || isAsked) return
     // The session of the run may be in a transaction.
     looking = boundedQuery({ url, purpose: 'canceled run', milliseconds: LIMIT_MS }, endIfCanceled)
       .catch(() => {
@@ -76,6 +80,7 @@ export async function openCancellation(
       })
       .finally(() => {
         looking = null
+        if (isAsked) look()
       })
   }
   const onNotification = ({ channel, payload }: { channel: string; payload?: string | undefined }) => {

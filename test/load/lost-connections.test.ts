@@ -1,0 +1,63 @@
+/** A connection that breaks during a load: the first error is reported, not that nothing could be rolled back then. */
+import { expect, test } from 'vitest'
+import { loadFile, rejectFile, useZone } from '../../src/load/exports/load-file.ts'
+import { loadBatch } from '../../src/load/merge/load.ts'
+import { untakenSlice } from '../../src/load/slice.ts'
+import { linesOf } from '../../src/normalize/lines.ts'
+import { patients } from '../../src/streams/patients.ts'
+import type { Session } from '../../src/warehouse/connect.ts'
+import { at, recordEnvelope } from '../support/envelopes.ts'
+import { scripted } from './scripted.ts'
+
+const first = Object.assign(new Error('the first'), { code: 'ECONNRESET' })
+
+/** A session whose statements fail once a transaction has begun; `asked` are those that it was given. */
+function breaking() {
+  const asked: string[] = []
+  let isBroken = false
+  const ask = async (statement: string) => {
+    asked.push(statement)
+    if (statement === 'rollback') throw new Error('not queryable')
+    if (isBroken) throw first
+    isBroken = statement === 'begin'
+    return []
+  }
+  const client = { query: ask }
+  return { asked, session: { client, db: scripted(ask) } as unknown as Session }
+}
+
+const taken = untakenSlice({ teamId: 1, stream: 'patients', slice: '' }, '7')
+const lines = linesOf(patients, [
+  recordEnvelope({ id: 'a' }, { teamId: 1, stream: 'patients', observedAt: at(0) }),
+])
+const batch = { stream: patients, taken, lines, deadLetters: [] }
+const file = {
+  ...{ exportId: 'e', isJsonString: false, apiVersion: 'v2.1', timezone: 'UTC', observedAt: at(0) },
+  ...{ origin: 'run:7 file', hash: 'ab', bytes: 1, chunks: 1, first: [Buffer.from('x')] },
+}
+
+test.each<[string, (session: Session) => Promise<unknown>]>([
+  ['a batch that is copied', (session) => loadBatch(session, batch, 'straight')],
+  ['a batch that is merged', (session) => loadBatch(session, batch, 'merge')],
+  ['a file', (session) => loadFile(session, taken, file)],
+  ['a file that is rejected', (session) => rejectFile(session, taken, file, 'broken')],
+])('during the load of %s', async (_, load) => {
+  const { asked, session } = breaking()
+  await expect(load(session)).rejects.toBe(first)
+  const from = asked.indexOf('begin')
+  expect(asked.filter((statement) => statement === 'begin')).toHaveLength(1)
+  expect([asked.length - from, asked.at(-1)]).toEqual([3, 'rollback'])
+})
+
+test('a time zone that Postgres does not know is named with the setting; any other error is none of the zone', async () => {
+  const failing = (code: string) => {
+    const error = Object.assign(new Error('no'), { code })
+    return { error, client: { query: () => Promise.reject(error) } as unknown as Session['client'] }
+  }
+  await expect(useZone(failing('22023').client, 'Nowhere/Town')).rejects.toMatchObject({
+    ...{ message: 'the warehouse does not know the time zone Nowhere/Town', code: 'unknown_zone' },
+    ...{ verdict: 'stop', hint: 'set INTAKE_TIMEZONE to a name of pg_timezone_names' },
+  })
+  const { client, error } = failing('57P01')
+  await expect(useZone(client, 'UTC')).rejects.toBe(error)
+})

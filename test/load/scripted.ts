@@ -1,0 +1,50 @@
+/** A warehouse without Postgres, which answers each statement as a test says, and notes what it was asked. */
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Driver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+} from 'kysely'
+import type { Warehouse } from '../../src/warehouse/tables.ts'
+
+/** Rows, or how many rows a statement has changed. */
+export type Reply = readonly object[] | number
+
+/** The statement with its white space as one blank; `values` are those of its parameters. */
+export type Script = (statement: string, values: readonly unknown[]) => Reply | Promise<Reply>
+
+export function scripted(script: Script): Kysely<Warehouse> {
+  const ask = async (statement: string, values: readonly unknown[] = []) =>
+    await script(statement.replace(/\s+/g, ' ').trim(), values)
+  const connection: DatabaseConnection = {
+    async executeQuery<Row>({ sql, parameters }: CompiledQuery) {
+      const reply = await ask(sql, parameters)
+      return typeof reply === 'number'
+        ? { rows: [], numAffectedRows: BigInt(reply) }
+        : { rows: [...reply] as Row[], numAffectedRows: BigInt(reply.length) }
+    },
+    streamQuery: () => {
+      throw new Error('nothing is streamed')
+    },
+  }
+  const driver: Driver = {
+    init: async () => {},
+    acquireConnection: async () => connection,
+    beginTransaction: async () => void (await ask('begin')),
+    commitTransaction: async () => void (await ask('commit')),
+    rollbackTransaction: async () => void (await ask('rollback')),
+    releaseConnection: async () => {},
+    destroy: async () => {},
+  }
+  return new Kysely<Warehouse>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => driver,
+      createIntrospector: (db) => new PostgresIntrospector(db),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+  })
+}
