@@ -1,9 +1,11 @@
 /** The command line as a whole: what an option is without being given, and what is said of an error. */
-import { existsSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { expect, it } from 'vitest'
 import { everyCommand, runProgram } from '../../src/commands/program.ts'
+import { makeFolder, removeFolder } from '../support/folders.ts'
 
 const output = { write: () => true }
 const surroundings = { env: {}, stdout: output, stderr: output, signal: new AbortController().signal }
@@ -90,4 +92,33 @@ it('the document of an error has its hint under both names, and where it is expl
   expect(Object.values(former)).toEqual([hint])
   const address = new URL(docs)
   expect([existsSync(fileURLToPath(address)), address.hash]).toEqual([true, '#unknown_stream'])
+})
+
+it('a settings file that cannot be used ends any command, with the document of --json', async () => {
+  const folder = makeFolder('program-')
+  const named = async (env: object, ...words: string[]) => {
+    const said = { stdout: '', stderr: '' }
+    const code = await runProgram(
+      words,
+      {
+        ...{ ...surroundings, version: '1.2.3', env: env as NodeJS.ProcessEnv },
+        stdout: { write: (text) => (said.stdout += String(text)) },
+        stderr: { write: (text) => (said.stderr += String(text)) },
+      },
+      folder,
+    )
+    return { code, ...said }
+  }
+  const message = 'INTAKE_ENV_FILE names a file that cannot be read (ENOENT)'
+  const stderr = `error: ${message}\n  hint: check the path and its permissions\ncode: file_unreadable, see docs/errors.md#file_unreadable\n`
+  const env = { INTAKE_ENV_FILE: 'nothing' }
+  expect(await named(env, 'runs')).toEqual({ code: 2, stdout: '', stderr })
+  const json = await named(env, 'runs', '--json')
+  expect([json.code, json.stderr, JSON.parse(json.stdout).error]).toMatchObject([
+    ...[2, stderr, { code: 'file_unreadable', message }],
+  ])
+  // Its settings are those of the command.
+  writeFileSync(join(folder, 'intake-sync.env'), 'INTAKE_CRON=never\n', { mode: 0o600 })
+  expect((await named({}, 'config', 'show')).stderr).toContain('INTAKE_CRON is not')
+  removeFolder(folder)
 })

@@ -1,6 +1,6 @@
 /** `runs show` as text, whole: a running run, one that workers execute, a verification, a replay, and one that failed. */
 import { expect, test } from 'vitest'
-import { runsText, runText, type ShownRun } from '../../../src/commands/inspect/runs.ts'
+import { etaText, runsText, runText, type ShownRun } from '../../../src/commands/inspect/runs.ts'
 import { contextOf } from '../output-context.ts'
 
 const RUN: ShownRun = {
@@ -127,6 +127,7 @@ test('what a verification found of each stream, and what workers rebuilt; a back
   const slices = [
     slice('a', 'forms', 'done', { result }),
     slice('b', 'forms', 'done', { result: { status: 'ok' } }),
+    slice('b', 'messages', 'done', { result: { status: 'ok', records: 0, rewritten: 0, removed: 0 } }),
     slice('b', 'packets', 'pending'),
   ]
   const about = { status: 'succeeded', seconds: 1 }
@@ -139,9 +140,10 @@ test('what a verification found of each stream, and what workers rebuilt; a back
     'stream  status  records  rewritten  removed',
     'a/forms  failed  10  11  12',
     'b/forms  ok  -  -  -',
+    'b/messages  ok  0  0  0',
     '',
   ])
-  expect(shown({ ...about, kind: 'replay', slices: slices.slice(2) }).slice(1)).toEqual([''])
+  expect(shown({ ...about, kind: 'replay', slices: slices.slice(3) }).slice(1)).toEqual([''])
   expect(shown({ ...about, slices }).slice(1)).toEqual([''])
 })
 
@@ -204,4 +206,36 @@ test('on a terminal, failed runs of the list are red, those to look at yellow, a
   const lines = runsText(contextOf(100), runs).trimEnd().split('\n').slice(1)
   expect(lines.map((line) => /^\u001b\[(\d+)m/.exec(line)?.[1] ?? '')).toEqual(['31', '33', '33', '', ''])
   expect(runsText(contextOf(), runs)).not.toContain('\u001b')
+})
+
+test('of a long log, runs show has the newest twenty lines, in their order', () => {
+  const log = Array.from({ length: 23 }, (_, at) => ({
+    ...{
+      at: `2026-01-01T02:04:${10 + at}.6Z`,
+      level: 'info',
+      team: null,
+      stream: null,
+      message: `line ${at}`,
+    },
+  }))
+  const newest = log.slice(3).map(({ message }, at) => `  02:04:${13 + at} info ${message}`)
+  expect(shown({ log }).slice(1)).toEqual(['log (UTC):', ...newest, ''])
+  expect(shown({ log: log.slice(0, 1) }).slice(1)).toEqual(['log (UTC):', '  02:04:10 info line 0', ''])
+})
+
+test.each([
+  [0, 'no page yet'],
+  [1, '1 stream without a count, and no stream of their kind read yet'],
+  [2, '2 streams without a count, and no stream of their kind read yet'],
+])('with %i streams of unknown length, the time is unknown because of %s', (slices_unknown, why) => {
+  const eta = {
+    ...{ slices_left: 3, slices_claimed: 2, slices_unknown, workers: 2, pages: 0, expected_pages: null },
+    ...{ rate: null, seconds_left: null },
+  }
+  expect(etaText(eta)).toBe(
+    `left: 3 streams; 2 streams read by 2 workers: 0 of an unknown number pages; time left: unknown (${why})`,
+  )
+  expect(etaText({ ...eta, slices_left: 1, slices_claimed: 0, seconds_left: 0 })).toBe(
+    'left: 1 stream; none being read; time left: about 0 s',
+  )
 })

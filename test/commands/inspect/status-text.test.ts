@@ -57,6 +57,26 @@ it('each stream and team is a line; null is not zero', () => {
   expect(statusText(contextOf(), status({}), [])).toBe('no team yet: run intake-sync backfill\n')
 })
 
+it('in a pipe the only team is in each line; an event of this second is not none', () => {
+  const inbox = {
+    pending: 0,
+    oldest_pending_at: null,
+    oldest_pending_seconds: null,
+    dead_letters: 0,
+    drift: 0,
+  }
+  const ages = [null, 0, 0.4, 89.5].map((oldest_pending_seconds) => {
+    const teams = [team('north', {})].map((each) => ({
+      ...each,
+      inbox: { ...inbox, oldest_pending_seconds },
+    }))
+    const lines = statusText(contextOf(), status({ streams: [stream('north')], teams }), []).split('\n')
+    expect(lines[0]).toMatch(/^team +stream +rows/)
+    return lines[4]!.split(/ {2,}/)[2]
+  })
+  expect(ages).toEqual(['-', '0 s', '0 s', '90 s'])
+})
+
 it('on a terminal the only team is not repeated, and reasons are lines of their own', () => {
   const one = statusText(contextOf(120), status({ streams: [stream('north')], teams: [team('north')] }), [])
   expect(one).toMatch(/^stream +rows/)

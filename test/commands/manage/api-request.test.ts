@@ -127,6 +127,35 @@ describe('-d', () => {
   })
 })
 
+it.each([
+  [Object.assign(new Error(CANARY), { code: 'EIO' }), 'EIO'],
+  [new Error(CANARY), 'unknown'],
+])('standard input that fails is refused with its code, and not quoted', async (failure, code) => {
+  const input = Readable.from(
+    (async function* () {
+      yield '{'
+      throw failure
+    })(),
+  )
+  const error = await dataOf('@-', () => input, new AbortController().signal).catch(
+    (thrown: unknown) => thrown,
+  )
+  expect(error).toMatchObject({
+    ...{ message: `standard input cannot be read (${code})`, hint: 'give -d a file or JSON' },
+    ...{ code: 'file_unreadable', variable: '-d' },
+  })
+})
+
+it('the body is sent without the byte order mark at its start, wherever it comes from', async () => {
+  const { signal } = new AbortController()
+  const body = '["\ufeff"]'
+  writeFileSync(join(folder, 'marked'), `\ufeff${body}`)
+  const pieces = () => Readable.from([Buffer.from('\ufeff['), Buffer.from('"\ufeff'), Buffer.from('"]')])
+  for (const given of [`\ufeff${body}`, body, `@${folder}/marked`, '@-'])
+    expect(String(await dataOf(given, pieces, signal))).toBe(body)
+  expect(await dataOf(undefined, pieces, signal)).toBeUndefined()
+})
+
 it.each(['', 'CONNECT', 'G\r\nET', CANARY])('the method %j is rejected and not quoted', (given) => {
   expect(refusalOf(() => methodOf(given))).not.toContain(CANARY)
 })

@@ -1,5 +1,7 @@
 /** The record of a batch upload, read tolerantly: its end, its outcome, and the rows that it lost. */
-import { describe, expect, it } from 'vitest'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
 import {
   readColumns,
   uploadDocument,
@@ -7,6 +9,7 @@ import {
   uploadState,
   uploadText,
 } from '../../../src/commands/manage/upload.ts'
+import { makeFolder, removeFolder } from '../../support/folders.ts'
 
 const stateOf = (record: Record<string, unknown>) => uploadState(record as never)
 
@@ -137,4 +140,41 @@ it('every column of a patient is known to the service, and those of the emergenc
     ...{ bytes, missing: ['last_name'], unknown: ['emergency_email', 'Nickname'] },
   })
   expect(readColumns(Buffer.from(''), undefined)).toMatchObject({ missing: ['first_name', 'last_name'] })
+})
+
+describe('--map renames columns in the first line, and nothing else', () => {
+  const folder = makeFolder('upload-map-')
+  afterAll(() => removeFolder(folder))
+  const file = join(folder, 'map.json')
+  const read = (text: string, map: object) => {
+    // As Windows saves it.
+    writeFileSync(file, `\ufeff${JSON.stringify(map)}`)
+    const { bytes, ...rest } = readColumns(Buffer.from(text), file)
+    return [Buffer.from(bytes).toString(), rest]
+  }
+  const KNOWN = { missing: [], unknown: [] }
+
+  it.each([
+    ['Given,last_name\nA, B\n', 'first_name,last_name\nA, B\n'],
+    ['\ufeffGiven,last_name\r\nA,B\r\n', 'first_name,last_name\nA,B\r\n'],
+    ['\n\nGiven , last_name\rA,B', 'first_name,last_name\nA,B'],
+    ['"Given","last_name"\n"A\n",B', 'first_name,last_name\n"A\n",B'],
+    ['Given,last_name', 'first_name,last_name\n'],
+    ['Given,last_name,Given\n', 'first_name,last_name,first_name\n'],
+  ])('%j becomes %j', (text, bytes) => {
+    expect(read(text, { Given: 'first_name' })).toEqual([bytes, KNOWN])
+  })
+
+  it('names that a map does not have stay, and those of no column are counted', () => {
+    const names = 'constructor,first_name,last_name\n'
+    expect(read(names, {})).toEqual([names, { missing: [], unknown: ['constructor'] }])
+    expect(() => read(names, { Given: 'first_name', Family: 'last_name', first_name: 'x' })).toThrow(
+      expect.objectContaining({
+        ...{ message: '--map: FILE lacks 2 of its columns', hint: 'correct their names' },
+        ...{ variable: '--map', code: 'definition_invalid' },
+      }),
+    )
+    expect(() => read('', { Given: 'first_name' })).toThrow('--map: FILE lacks 1 of its columns')
+    expect(read('a"b,"c\n', {})[1]).toMatchObject({ missing: ['first_name', 'last_name'] })
+  })
 })
