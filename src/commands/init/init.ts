@@ -174,11 +174,10 @@ function withOwnKeys(settings: Settings, { env }: Context): Settings {
   const isSet = (name: string) => (settings[name] ?? settings[`${name}_FILE`] ?? '') !== ''
   const key = isSet('INTAKE_ENCRYPTION_KEY') ? {} : { INTAKE_ENCRYPTION_KEY: generatedKey() }
   if (isSet('DATABASE_URL')) return { ...settings, ...key }
-  return {
-    ...settings,
-    ...key,
-    INTAKE_DATA_DIR: resolve(settings.INTAKE_DATA_DIR ?? env.INTAKE_DATA_DIR ?? '.intake-sync'),
-  }
+  const place = settings.INTAKE_DATA_DIR ?? env.INTAKE_DATA_DIR ?? '.intake-sync'
+  // A file, or a variable that a JSON file refers to, names it already.
+  if (isSet('INTAKE_DATA_DIR_FILE') || place.startsWith('env:')) return { ...settings, ...key }
+  return { ...settings, ...key, INTAKE_DATA_DIR: resolve(place) }
 }
 
 function documentOf({ path, changed, probe, webhook, notes, checks }: InitResult): unknown {
