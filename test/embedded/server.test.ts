@@ -134,6 +134,22 @@ describe('opening a server', () => {
     expect(postgres.refusals).toEqual(['57P03'])
   })
 
+  test('that is refused for ten seconds is an error', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    const passed: number[] = []
+    const begun = Date.now()
+    const refusals = postgres.refusals
+    // Three seconds pass with each attempt.
+    refusals.shift = () => {
+      passed.push(Date.now() - begun)
+      vi.setSystemTime(Date.now() + 3_000)
+      return '57P03'
+    }
+    await expect(open()).rejects.toMatchObject({ code: '57P03' })
+    expect(passed).toEqual([0, 3_000, 6_000, 9_000])
+    expect(lines).toEqual(['token', 'leave'])
+  })
+
   test('waits for the end of a supervisor that is about to stop, and then attaches to the next', async () => {
     let asked = 0
     answer = (line, socket) => {

@@ -99,6 +99,25 @@ describe('a lock', () => {
     for (const kind of kinds) await unlock(two, kind, 'same')
   })
 
+  it('has the key that other versions give it, which may run at the same time', async () => {
+    const kinds = {
+      ...{ migration: 10, stream: 11, run: 12, alerts: 14, loading: 15, receiving: 16, team: 17 },
+      ...{ wideViews: 18, worker: 19, claims: 20, counts: 21 },
+    }
+    const keys: Record<string, unknown> = {}
+    for (const kind of Object.keys(kinds) as (keyof typeof kinds)[]) {
+      await tryLock(one, kind, 'x')
+      const { rows } = await one.client.query<{ kind: number }>(
+        `select kind - 7204300 as kind from generate_series(7204300, 7204330) as kind join pg_locks lock
+           on (lock.classid::bigint << 32 | lock.objid::bigint) = intake_ops.lock_key(kind, 'x')
+         where lock.locktype = 'advisory' and lock.pid = pg_backend_pid()`,
+      )
+      keys[kind] = rows[0]?.kind
+      await unlock(one, kind, 'x')
+    }
+    expect(keys).toEqual(kinds)
+  })
+
   it('of a session that cannot be taken in time names the session that has it', async () => {
     await lockForSession(one.db, 'worker', 'w')
     const failure = await lockForSession(two.db, 'worker', 'w').catch(warehouseError)

@@ -77,6 +77,37 @@ test('a message that looks like a stack is not taken for one', () => {
   expect(warehouseError(error).message).toMatch(/^unexpected TypeError at sqlstate\.test\.ts:\d+$/)
 })
 
+test('each known state has its message, and a hint that says what to do about it', () => {
+  const states = ['55P03', 'IT001', '42P01', '40P01', '40001', '42501', '28P01', '28000', '3D000', '53300']
+  states.push('53100', '57P01', '57P02', '57P03', '57014', '25006', 'ECONNRESET', 'EPROTO')
+  const errors = states.map((state) => warehouseError(failing(state)))
+  errors.push(warehouseError(new Error('The server does not support SSL connections')))
+  errors.push(warehouseError(failing(undefined)))
+  const said = errors.map(({ message, hint }) => `${message.replace(/:\d+$/, '')} → ${hint}`)
+  expect(said.join('\n')).toMatchInlineSnapshot(`
+    "a table of the warehouse is locked by another session → end or wait for the session that holds it (pg_locks, pg_stat_activity), then run again
+    the team was removed from this warehouse → remove it from the configuration; to restore it instead, run a backfill or restart serve with it in the configuration
+    the tables of the warehouse are not those of this version: it was migrated by a newer one, or changed by hand → start the newer version of intake-sync, or restore the backup that was made before the upgrade; nothing that waits is lost
+    two sessions of the warehouse waited for each other → run again
+    the warehouse could not serialise a transaction → run again
+    the warehouse login lacks a privilege → connect as the owner of the intake schemas, or grant it intake_loader
+    the warehouse refused the login → check user and password in DATABASE_URL
+    the warehouse refused the login → check user and database in DATABASE_URL, and pg_hba.conf
+    the warehouse database does not exist → create it, or correct DATABASE_URL
+    the warehouse has no connection left → raise max_connections, or end other sessions
+    the disk of the warehouse is full → free space, then run again
+    the warehouse was shut down → start it, then run again
+    the warehouse is recovering from a crash → run again
+    the warehouse is starting up or shutting down → run again in a moment
+    a statement of ours was canceled in the warehouse → find out who cancels statements there (pg_cancel_backend, statement_timeout, a pooler’s limit), then run again
+    the warehouse is read-only → point DATABASE_URL at the primary server
+    cannot reach the warehouse, or lost the connection to it → check that Postgres runs where DATABASE_URL says, then run again
+    the certificate of the warehouse cannot be verified (EPROTO) → use the host name of the certificate in DATABASE_URL; sslrootcert=FILE names an authority of your own
+    the warehouse does not offer TLS, and DATABASE_URL asks for it → turn TLS on at the server (ssl = on); within one machine, leave sslmode out of DATABASE_URL
+    unexpected Error at sqlstate.test.ts → this is a fault of intake-sync: report it with this line"
+  `)
+})
+
 test('a state is the text of a code', () => {
   expect([failing('42P01'), failing(7), {}, null, undefined, 'x'].map(sqlstateOf)).toEqual([
     ...['42P01', undefined, undefined, undefined, undefined, undefined],
