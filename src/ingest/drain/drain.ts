@@ -91,6 +91,7 @@ export function openDrain(options: DrainOptions): Drain {
       const seen = notifier.count
       try {
         if (failures > 0) await pause()
+        if (closing.signal.aborted) break
         const session = await sessions.take()
         lookingSince = clock.now()
         const prepared = await sessions.bounded(session, look(session)).finally(() => {
