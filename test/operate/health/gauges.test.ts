@@ -12,9 +12,11 @@ function openScene(url = 'postgres://nobody@127.0.0.1:1/none') {
   let looks = 0
   let teams = ['north', 'south']
   let isAway = false
+  let answered: Promise<void> = Promise.resolve()
   const bounded = {
     async run() {
       looks += 1
+      await answered
       if (isAway) throw new Error('the warehouse is away')
       const inbox = teams.map((team) => ({ team, pending: 1, oldest_pending_seconds: null, refetches: 2 }))
       const trouble = teams.map((team) => {
@@ -43,6 +45,14 @@ function openScene(url = 'postgres://nobody@127.0.0.1:1/none') {
       isAway = yes
     },
     looks: () => looks,
+    /** From now on the warehouse answers once the returned function is called. */
+    answer() {
+      let go = () => {}
+      answered = new Promise((resolve) => {
+        go = resolve
+      })
+      return () => go()
+    },
     async shown() {
       await gauges.refresh()
       const lines = (await registry.metrics()).split('\n')
@@ -106,4 +116,17 @@ test('nothing is said of the webhooks of a team that was removed', async () => {
   goAway(true)
   pass(5)
   expect((await shown())('warehouse_up')).toEqual(['intake_warehouse_up 0'])
+})
+
+test('requests at the same time share one look at the warehouse, also where it takes long', async () => {
+  const { shown, looks, pass, answer } = openScene()
+  const go = answer()
+  const both = [shown(), shown()]
+  await expect.poll(looks).toBe(1)
+  pass(60)
+  const third = shown()
+  go()
+  for (const each of await Promise.all([...both, third]))
+    expect(each('warehouse_up')).toEqual(['intake_warehouse_up 1'])
+  expect(looks()).toBe(1)
 })

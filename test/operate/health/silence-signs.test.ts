@@ -46,6 +46,57 @@ it('deliveries count as missing by team, also where no configuration was read; a
   expect(gone?.configurations).toEqual({ ...none, gone: 1 })
 })
 
+it('what is expected follows from whole days before the last one, and from the same day and hours a week ago, once counted for so long', async () => {
+  await using own = await createTestDatabase()
+  await using session = await openSession({ url: own.url, purpose: 'signs' })
+  // Team, age of the counted hour, events.
+  const counted = [
+    ...['eight days 23h 1', 'eight days 25h 10', 'eight days 167h 100', 'eight days 169h 1000'],
+    ...[
+      'eight days 191h 10000',
+      'eight days 193h 100000',
+      'nearly eight days 191h 7',
+      'nearly eight days 25h 7',
+    ],
+    ...['two days 49h 5', 'nearly two days 47h 5'],
+  ].map((line) => line.match(/^(.*) (\d+)h (\d+)$/)!.slice(1))
+  const [teams, ages, events] = [0, 1, 2].map((at) => counted.map((each) => each[at]))
+  await session.client.query(
+    `with team as (
+       insert into intake.teams (name) select distinct team from unnest($1::text[]) team returning team_id, name
+     )
+     insert into intake_ops.events_received (team_id, hour, events, last_at)
+     select team_id, now() - make_interval(hours => age), events, now() - make_interval(hours => age)
+     from unnest($1::text[], $2::int[], $3::int[]) as given (name, age, events) join team using (name)`,
+    [teams, ages, events],
+  )
+  await session.client.query(
+    `with team as (insert into intake.teams (name) values ('quiet for hours'), ('and counted for less') returning team_id, name)
+     insert into intake_ops.events_received (team_id, hour, events, last_at)
+     select team_id, hour, 10 ^ n, hour
+     from team, generate_series(-1, 4) n, lateral (
+       select date_trunc('hour', now()) - case n when -1 then interval '3 hours' else make_interval(days => 7, hours => n) end as hour
+     ) at where name = 'quiet for hours' or n < 3`,
+  )
+  const signs = await readSigns(session.db, { inboxDays: 30 })
+  const rounded = (value: number | null) => (value === null ? null : Math.round(value))
+  expect(
+    Object.fromEntries(
+      signs.map((each) => [
+        each.team,
+        [each.lastDay, rounded(each.dailyMean), each.sameDayLastWeek, each.sameHoursLastWeek],
+      ]),
+    ),
+  ).toEqual({
+    'eight days': [1, 1587, 11_000, expect.any(Number)],
+    'nearly eight days': [0, 2, null, null],
+    'two days': [0, 5, null, null],
+    'nearly two days': [0, null, null, null],
+    'quiet for hours': [0, expect.any(Number), null, 110],
+    'and counted for less': [0, expect.any(Number), null, null],
+  })
+})
+
 it('settling the check keeps what may still be missing, and since when and until when a configuration has sent to us', async () => {
   await using own = await createTestDatabase()
   await using session = await openSession({ url: own.url, purpose: 'signs' })
