@@ -399,7 +399,11 @@ describe('of deliveries', () => {
     // Entries first read today are kept from today, whatever their age.
     expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 0 })
     await service.query('update intake.webhook_deliveries set _loaded_at = created_at where team_id = 1')
+    await service.query(
+      `update intake.webhook_deliveries set _loaded_at = '2020-01-01' where id = 'delivery-2'`,
+    )
     expect(await prune({ ...options, runDays: 500 })).toMatchObject({ deliveries: 0 })
+    expect(await service.query('select from intake_ops.pruned_logs')).toEqual([])
     expect(await prune({ ...options, runDays: 400 })).toMatchObject({ deliveries: 2 })
     await service.query(
       `update intake.webhook_deliveries set _version = created_at where id = 'delivery-2' and team_id = 1`,
