@@ -1,6 +1,10 @@
 /** A connection that breaks during a load: the first error is reported, not that nothing could be rolled back then. */
+import { Writable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { loadFile, rejectFile, useZone } from '../../src/load/exports/load-file.ts'
+import { openFileLines } from '../../src/load/exports/file-lines.ts'
+import { openFileProblems } from '../../src/load/exports/file-problems.ts'
+import { copyRecords, loadFile, rejectFile, useZone } from '../../src/load/exports/load-file.ts'
 import { loadBatch } from '../../src/load/merge/load.ts'
 import { untakenSlice } from '../../src/load/slice.ts'
 import { linesOf } from '../../src/normalize/lines.ts'
@@ -60,4 +64,36 @@ test('a time zone that Postgres does not know is named with the setting; any oth
   })
   const { client, error } = failing('57P01')
   await expect(useZone(client, 'UTC')).rejects.toBe(error)
+})
+
+/** Copies a file of these chunks; a copy that was begun fails or ends so many turns of the event loop later. */
+function copying(chunks: readonly string[], fault: Error | null, turns = 5) {
+  const ended: string[] = []
+  const copied = async (text: string, done: (error?: Error | null) => void) => {
+    for (let turn = 0; turn < turns; turn++) await setImmediate()
+    ended.push(text)
+    done(fault)
+  }
+  const query = () => new Writable({ write: (piece: Buffer, _, done) => void copied(String(piece), done) })
+  const session = { client: { query } } as unknown as Session
+  const lines = openFileLines({ teamId: 1, exportId: 'e', fromJson: false }, openFileProblems(1))
+  const chunk = async (number: number) => Buffer.from(chunks[number - 1]!)
+  const stored = { isJsonString: false, chunks: chunks.length, chunk }
+  return { ended, work: copyRecords(session, stored, lines, { rows: 'copy rows', cells: 'copy cells' }) }
+}
+const ROW = `${'x,'.repeat(6)}f`
+/** Parsed in several turns of the event loop. */
+const LONG = `${ROW}\n`.repeat(10_000)
+
+test('a copy that fails while the next part of its file is parsed fails the load, and nothing else', async () => {
+  const { work } = copying([`Client ID\n${ROW}\n`, LONG], first, 1)
+  await expect(work).rejects.toBe(first)
+})
+
+test('a file that turns out to be malformed is so once its copy has ended; a connection that broke meanwhile comes first', async () => {
+  const chunks = [`Client ID\n${ROW}\n`, `"x"y\n`]
+  const malformed = copying(chunks, null)
+  await expect(malformed.work).rejects.toMatchObject({ code: 'malformed_file' })
+  expect(malformed.ended).toEqual(['1\te\t1\tx\tx\tx\tx\t\\N\t\\N\t\\N\n'])
+  await expect(copying(chunks, first).work).rejects.toBe(first)
 })

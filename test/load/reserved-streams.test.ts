@@ -62,27 +62,29 @@ test('a run that cannot have one of its streams takes none of the others from th
   expect(await states(read)).toEqual(['north packets canceled another run reads it', 'end pending'])
 })
 
-test('a stream that a worker claims while another run begins stays with the worker', async () => {
+test('streams that a worker claims while another run begins stay with the worker, and the first run is named', async () => {
   const run = await plan(['north forms'])
+  const second = await plan(['north packets'])
   const { session: own, owner } = await work('aaaaaaa1')
   await takeSlice(session.db, { teamId: north, stream: 'forms', slice: '' }, run)
   // What a run does before it takes a stream waits for this table.
   await own.client.query('begin; lock table intake_ops.checkpoints in access exclusive mode')
-  const beginning = begin([forms], false, [SOUTH, NORTH])
+  const beginning = begin([forms, packets], false, [SOUTH, NORTH])
   beginning.catch(() => {})
   await waitsForLock(session, 'beginning')
   await rowsOf(
     own,
-    `update intake_ops.slices set state = 'claimed', owner = $1, heartbeat_at = now() where stream = 'forms'`,
+    `update intake_ops.slices set state = 'claimed', owner = $1, heartbeat_at = now() where team_id is not null`,
     [owner],
   )
   await own.client.query('commit')
   await expect(beginning).rejects.toMatchObject({
-    message: 'another run holds forms of north; nothing was started',
+    message: 'another run holds forms of north, packets of north; nothing was started',
     hint: `wait for the other run to end, or stop it: intake-sync runs cancel ${run}`,
   })
   expect(await states(run)).toEqual(['north forms claimed', 'end pending'])
-  expect(await runs()).toMatchObject([{ run_id: run, status: 'running' }])
+  expect(await states(second)).toEqual(['north packets claimed', 'end pending'])
+  expect(await runs()).toMatchObject([run, second].map((run_id) => ({ run_id, status: 'running' })))
 })
 
 test('of several runs that have streams of several teams, each stream is named with its team, and the first run', async () => {

@@ -1,6 +1,6 @@
 /** The rows of intake.teams: one number per name, whoever asks first, and the environment of the service. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { noteEnvironment, noteTimezone, restoreTeam, teamIdOf } from '../../src/load/teams.ts'
+import { isRemovedError, noteEnvironment, noteTimezone, restoreTeam, teamIdOf } from '../../src/load/teams.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { tryLock } from '../../src/warehouse/locks.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
@@ -134,14 +134,31 @@ test('a restored team has its waiting events again, and none that was dead-lette
     { event_id: 'waited', status: 'pending', due_at: null, open: true },
   ])
   expect(await teamIdOf(session.db, 'restored')).toBe(team)
-  await expect(teamIdOf(session.db, 'still removed')).rejects.toMatchObject({ code: 'team_removed' })
+  const removed = await teamIdOf(session.db, 'still removed').catch((error: unknown) => error)
+  expect(removed).toMatchObject({
+    ...{
+      code: 'team_removed',
+      verdict: 'stop',
+      message: 'team still removed was removed from this warehouse',
+    },
+    hint: 'remove it from the configuration; to restore it instead, run a backfill or restart serve with it in the configuration',
+  })
+  expect([removed, new Error('x'), { code: 'team_removed' }].map(isRemovedError)).toEqual([
+    true,
+    false,
+    false,
+  ])
   // Its data are partly gone, and the name is not free before all are.
   await rowsOf(session, `update intake_ops.removed_teams set data = 'deleted'`)
   await expect(restoreTeam(session, 'still removed')).rejects.toMatchObject({
-    ...{ code: 'team_removed', verdict: 'stop', message: expect.stringContaining('partly deleted') },
+    ...{ code: 'team_removed', verdict: 'stop', message: 'team still removed is partly deleted' },
+    hint: 'remove it from the configuration, and complete the removal with intake-sync teams remove still removed --delete-data; after that the name can be used again',
   })
   await using remover = await openSession({ url: database.url, purpose: 'remover' })
   // A command that restores a team leaves none locked.
   for (const name of ['restored', 'still removed']) expect(await tryLock(remover, 'team', name)).toBe(true)
-  await expect(restoreTeam(session, 'still removed')).rejects.toMatchObject({ code: 'held_by_another_run' })
+  await expect(restoreTeam(session, 'still removed')).rejects.toMatchObject({
+    ...{ code: 'held_by_another_run', verdict: 'stop', message: 'team still removed is being removed' },
+    hint: 'wait until teams remove has ended',
+  })
 })

@@ -153,3 +153,15 @@ test('a list of more pages than a call can have arguments is continued', () => {
   expect(judge.next()?.number).toBe(count)
   expect([judge.resumed, judge.failure]).toEqual([true, null])
 })
+
+test('a kept page beyond those that the first page counts proves nothing: the list is read from its beginning', () => {
+  const facts = (number: number): PageFacts => ({
+    ...{ kind: 'page', number, records: 3, count: 6, next: `?page=${number + 1}`, endKnown: true },
+    ...{ fingerprint: `page ${number}`, fits: true },
+  })
+  const pages = new Map([2, 3].map((number) => [number, facts(number)]))
+  const judge = new PageJudge('/list', undefined, undefined, { first: facts(1), pages })
+  expect(judge.next()?.number).toBe(1)
+  judge.arrived(facts(1))
+  expect([judge.next()?.number, judge.next(), judge.resumed]).toEqual([2, null, false])
+})

@@ -1,0 +1,115 @@
+/** The timers of a limiter: one at most, set for as long as a call has to wait, and none that nobody needs. */
+import pino from 'pino'
+import { expect, test } from 'vitest'
+import { GAVE_UP, type LimiterOptions, openLimiter } from '../../../src/api/budget/limiter.ts'
+
+const SECOND = 1_000_000
+
+/** A limiter whose time passes only as the test says; `pauses` are those that are neither over nor aborted. */
+function open(options: Partial<LimiterOptions> = {}) {
+  let now = 1_000 * SECOND
+  let pauses: { readonly milliseconds: number; readonly end: () => void }[] = []
+  let most = 0
+  const clock = {
+    now: () => now,
+    sleep: (milliseconds: number, signal?: AbortSignal) =>
+      new Promise<void>((end, fail) => {
+        const pause = { milliseconds, end }
+        pauses.push(pause)
+        most = Math.max(most, pauses.length)
+        signal?.addEventListener('abort', () => {
+          pauses = pauses.filter((each) => each !== pause)
+          fail(signal.reason)
+        })
+      }),
+  }
+  const limiter = openLimiter({
+    ...{ concurrency: 2, clock, logger: pino({ level: 'silent' }), rateLimit: { requests: 2, seconds: 10 } },
+    ...options,
+  })
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+  const acquire = (signals: readonly AbortSignal[] = []) =>
+    limiter.acquire(signals, { since: now, again: false })
+  /** Lets the present pause pass, which must be the only one. */
+  const pass = async () => {
+    const [pause] = pauses.splice(0, 1)
+    now += pause!.milliseconds * 1_000
+    pause!.end()
+    await turn()
+    return pause!.milliseconds
+  }
+  const waits = () => pauses.map(({ milliseconds }) => milliseconds)
+  return { acquire, pass, waits, turn, mostPauses: () => most }
+}
+
+test('many calls wait for one timer, which is set anew for each of them', async () => {
+  const { acquire, pass, waits, turn, mostPauses } = open()
+  const granted: number[] = []
+  const calls = Array.from({ length: 6 }, async (_, place) => {
+    const permit = await acquire()
+    granted.push(place)
+    permit.accepted()
+  })
+  await turn()
+  const before = granted.length
+  expect([before < 6, waits().length]).toEqual([true, 1])
+  while (waits().length > 0) expect(await pass()).toBeGreaterThan(0)
+  await Promise.all(calls)
+  expect(granted).toEqual([0, 1, 2, 3, 4, 5])
+  expect([mostPauses(), waits()]).toEqual([1, []])
+})
+
+test('a call that is aborted leaves a timer only if another waits', async () => {
+  const { acquire, pass, waits, turn } = open()
+  for (let place = 0; place < 2; place++) {
+    const call = acquire()
+    if (waits().length > 0) await pass()
+    ;(await call).accepted()
+  }
+  const [first, second] = [new AbortController(), new AbortController()]
+  const calls = [first, second].map(({ signal }) => acquire([signal]).catch((reason: unknown) => reason))
+  await turn()
+  expect(waits()).toHaveLength(1)
+  first.abort('first')
+  await turn()
+  expect(waits()).toHaveLength(1)
+  second.abort('second')
+  expect(await Promise.all(calls)).toEqual(['first', 'second'])
+  expect(waits()).toEqual([])
+})
+
+test('a pause that is longer than the patience of the team is waited for no longer than that', async () => {
+  const { acquire, pass, waits, turn } = open({
+    ...{ giveUpAfterMs: 4_000, concurrency: 1, rateLimit: { requests: 1, seconds: 3_600 } },
+  })
+  ;(await acquire()).accepted()
+  const call = acquire().catch((reason: unknown) => reason)
+  await turn()
+  expect(waits()).toEqual([4_000])
+  await pass()
+  expect(await call).toBe(GAVE_UP)
+  expect(waits()).toEqual([])
+})
+
+test('a body that is read keeps its place, also after one whose permit had been given back was closed', async () => {
+  const { acquire, turn } = open({ concurrency: 1, rateLimit: { requests: 100, seconds: 1 } })
+  const lost = await acquire()
+  lost.lost()
+  const over = lost.streaming()
+  over()
+  over()
+  let isIn = false
+  const next = async () => {
+    const permit = await acquire()
+    isIn = true
+    return permit
+  }
+  const reading = await acquire()
+  const leave = reading.streaming()
+  const waiting = next()
+  await turn()
+  expect(isIn).toBe(false)
+  leave()
+  ;(await waiting).accepted()
+  expect(isIn).toBe(true)
+})
