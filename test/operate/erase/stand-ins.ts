@@ -1,6 +1,6 @@
 /** In the place of what an erasure does: each step is noted, and answers as the test says. */
 import type { Removed } from '../../../src/operate/erase/remove.ts'
-import { scripted } from './script.ts'
+import { scripted } from '../../support/scripted.ts'
 
 /** What a pass finds. */
 interface Pass {

@@ -6,7 +6,7 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
 } from 'kysely'
-import type { Warehouse } from '../../../src/warehouse/tables.ts'
+import type { Warehouse } from '../../src/warehouse/tables.ts'
 
 /** `note` gets each statement in one line, also the beginning and end of transactions; its rows are the answer. */
 export function scripted(note: (statement: string) => readonly object[] | undefined): Kysely<Warehouse> {
