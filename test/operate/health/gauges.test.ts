@@ -20,7 +20,7 @@ function openScene(url = 'postgres://nobody@127.0.0.1:1/none') {
       if (isAway) throw new Error('the warehouse is away')
       const inbox = teams.map((team) => ({ team, pending: 1, oldest_pending_seconds: null, refetches: 2 }))
       const trouble = teams.map((team) => {
-        const runs = { last_run_at: new Date(5_000), last_run_ok: null, last_success_at: null }
+        const runs = { last_run_at: new Date(5_000), last_run_ok: true, last_success_at: new Date(4_000) }
         return { team, stream: 'forms', dead_letters: 3, ...runs }
       })
       const raised = teams.map((team) => ({ team, cause: 'drift', count: 1 }))
@@ -85,6 +85,8 @@ test('each team has its figures, and none once it was removed', async () => {
     `intake_refetches_pending{team="${team}"} 2`,
     `intake_dead_letters_waiting{team="${team}",stream="forms"} 3`,
     `intake_last_run_timestamp_seconds{team="${team}",stream="forms"} 5`,
+    `intake_last_run_ok{team="${team}",stream="forms"} 1`,
+    `intake_last_success_timestamp_seconds{team="${team}",stream="forms"} 4`,
     `intake_questions_waiting{team="${team}"} ${team === 'south' ? 1 : 0}`,
     `intake_alerts_raised{team="${team}",cause="drift"} 1`,
     `intake_slices_pending{team="${team}"} 4`,

@@ -394,6 +394,14 @@ describe('of deliveries', () => {
         [team, stream],
       )
     }
+    const own = 'from intake.webhook_deliveries where team_id = 1'
+    await service.query(
+      `insert into intake_raw.list_entries (team_id, stream, id, hash) select 1, 'webhook_deliveries', id, '\\x01' ${own}`,
+    )
+    await service.query(
+      `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, hash, origin, deleted, superseded_at)
+       select 1, 'webhook_deliveries', id, _version, now(), '\\x01', 'test', false, now() ${own}`,
+    )
     const before = await others()
     expect(before).toEqual(['entries 12', 'history 12', 'records 12', 'rows 6'])
     // Entries first read today are kept from today, whatever their age.
@@ -416,6 +424,10 @@ describe('of deliveries', () => {
     const until = `select before > '2026-01-04T00:00:00Z' and before < '2026-01-04T00:00:01Z' as is_kept from intake_ops.pruned_logs where team_id = 1`
     expect(await service.query(until)).toEqual([{ is_kept: true }])
     expect(await others()).toEqual(before)
+    for (const table of ['list_entries', 'record_history'])
+      expect(
+        await service.query(`select id from intake_raw.${table} where hash = '\\x01' order by id`),
+      ).toEqual([{ id: 'delivery-5' }, { id: 'delivery-6' }])
     for (const table of ['intake_raw.records', 'intake_raw.record_history'])
       await service.query(`delete from ${table} where origin = 'of another'`)
     await service.query(`delete from intake_raw.list_entries where hash = '\\x99'`)
