@@ -1,6 +1,6 @@
 /** `init` without its parts: what counts, what is tried, asked, written and printed, in which order. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join, relative, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { afterAll, beforeEach, expect, it, vi } from 'vitest'
 import type { Context } from '../../../src/commands/context.ts'
@@ -97,7 +97,9 @@ it('a warehouse that cannot be used, or no team: nothing is written', async () =
   })
   world.failures = [{ name: 'clock', status: 'failed', detail: 'wrong', hint: null }]
   const { error } = await init([], ACCESS)
-  expect(error).toMatchObject({ code: 'init_refused', message: 'clock: wrong; nothing was written' })
+  expect(error).toMatchObject({
+    ...{ code: 'init_refused', verdict: 'stop', message: 'clock: wrong; nothing was written' },
+  })
   expect((error as { hint?: string }).hint).toBeUndefined()
   expect((await init(['--deploy', 'kubernetes'], ACCESS)).error).toMatchObject({ exitCode: 1 })
   expect(existsSync(world.path)).toBe(false)
@@ -139,7 +141,9 @@ it('in a JSON file a place that a variable names stays a reference to it', async
   const settings = { ...KEY, INTAKE_DATA_DIR: 'env:PLACE' }
   const team = { baseUrl: 'http://127.0.0.1:1', apiKey: 'k', apiSecret: 's' }
   writeFileSync(file, JSON.stringify({ settings, teams: [team] }))
-  const { stdout } = await init(['--json', '--file', file], { PLACE: '/srv/data', INTAKE_CONFIG: file })
+  const { stdout } = await init(['--json', '--file', file], {
+    ...{ PLACE: '/srv/data', INTAKE_CONFIG: relative(process.cwd(), file) },
+  })
   expect(JSON.parse(stdout)).toMatchObject({ settings_file: file, changed: [] })
   expect(world.happened.at(2)).toEqual([
     ...['warehouse', 'not written'],

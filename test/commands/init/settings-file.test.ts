@@ -1,8 +1,8 @@
 /** The settings file: what it says, what changes in it, and what is shown of that. */
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { quoted } from '../../../src/commands/init/deploy.ts'
 import {
   differences,
@@ -11,7 +11,7 @@ import {
   readSettingsFile,
   writeSettingsFile,
 } from '../../../src/commands/init/settings-file.ts'
-import { editedDocument, settingsIn } from '../../../src/commands/init/settings-json.ts'
+import { teamsFileSchema } from '../../../src/config/file.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
 
 const folder = makeFolder('settings-')
@@ -83,8 +83,42 @@ describe('lines', () => {
   it.each(["it's", 'two\nlines', 'a\rb'])('%j cannot be written, and the file stays as it is', (value) => {
     const before = readFileSync(file, 'utf8')
     const write = () => writeSettingsFile(file, [{ name: 'INTAKE_API_KEY', before: null, after: value }])
-    expect(write).toThrow(expect.objectContaining({ variable: 'INTAKE_API_KEY' }))
+    expect(write).toThrow(
+      expect.objectContaining({
+        ...{ variable: 'INTAKE_API_KEY', code: 'setting_invalid' },
+        message: 'INTAKE_API_KEY holds a quote or a line end, which not every reader of the file understands',
+        hint: 'put the value into a file of its own, and set INTAKE_API_KEY_FILE to its path',
+      }),
+    )
     expect(readFileSync(file, 'utf8')).toBe(before)
+  })
+
+  it('a draft that an earlier init left is replaced, and nothing else is left', () => {
+    const folder = makeFolder('drafts-')
+    onTestFinished(() => removeFolder(folder))
+    const own = join(folder, 'own.env')
+    writeFileSync(`${own}.new`, 'of an earlier one', { mode: 0o644 })
+    writeSettingsFile(own, [{ name: 'LOG_LEVEL', before: null, after: 'info' }])
+    expect(readdirSync(folder)).toEqual(['own.env'])
+    expect([statSync(own).mode & 0o777, readSettingsFile(own)]).toEqual([0o600, { LOG_LEVEL: 'info' }])
+  })
+
+  it('a JSON file has the schema of this version next to it, also where nothing else differs', () => {
+    const folder = makeFolder('schema-')
+    onTestFinished(() => removeFolder(folder))
+    const [own, schema] = ['own.json', 'intake-sync.schema.json'].map((name) => join(folder, name)) as [
+      ...[string, string],
+    ]
+    writeFileSync(schema, 'of an older version')
+    writeSettingsFile(own, [])
+    const text = `${JSON.stringify(teamsFileSchema(), null, 2)}\n`
+    expect([readdirSync(folder), readFileSync(schema, 'utf8')]).toEqual([['intake-sync.schema.json'], text])
+    utimesSync(schema, 1, 1)
+    writeSettingsFile(own, [{ name: 'LOG_LEVEL', before: null, after: 'info' }])
+    expect(statSync(schema).mtimeMs).toBe(1_000)
+    expect(readFileSync(own, 'utf8')).toBe(
+      `{\n  "$schema": "./intake-sync.schema.json",\n  "settings": {\n    "LOG_LEVEL": "info"\n  },\n  "teams": [\n    {}\n  ]\n}\n`,
+    )
   })
 
   it('a new file begins with what it is', () => {
@@ -111,56 +145,6 @@ it('a file that Windows saved with a byte order mark is read as without it, and 
   writeSettingsFile(json, [{ name: 'LOG_LEVEL', before: 'info', after: 'warn' }])
   expect(JSON.parse(readFileSync(json, 'utf8'))).toMatchObject({
     ...{ settings: { LOG_LEVEL: 'warn' }, teams: [{ name: 'north' }] },
-  })
-})
-
-describe('a JSON document', () => {
-  const document = {
-    ...{ note: 'mine', settings: { LOG_LEVEL: 'info', INTAKE_ENCRYPTION_KEY: 'file:/k' } },
-    teams: [{ name: 'north', apiKey: 'file:/a', webhookSecrets: ['x', 'y'], pageSize: 5 }],
-  }
-
-  it('has the settings of its only team under the names of variables', () => {
-    expect(settingsIn(document, '/x.json')).toEqual({
-      ...{ LOG_LEVEL: 'info', INTAKE_ENCRYPTION_KEY_FILE: '/k', INTAKE_TEAM: 'north' },
-      ...{ INTAKE_API_KEY_FILE: '/a', INTAKE_WEBHOOK_SECRETS: 'x,y' },
-    })
-    expect(settingsIn({ ...document, teams: [{ name: 'a' }, { name: 'b' }] }, '/x.json')).toEqual({
-      ...{ LOG_LEVEL: 'info', INTAKE_ENCRYPTION_KEY_FILE: '/k', INTAKE_CONFIG: '/x.json' },
-    })
-  })
-
-  it('keeps what does not change; a NAME that replaces NAME_FILE is not removed with it', () => {
-    const changed = [
-      { name: 'INTAKE_API_KEY', before: null, after: 'plain' },
-      { name: 'INTAKE_API_KEY_FILE', before: '/a', after: null },
-      { name: 'LOG_LEVEL', before: 'info', after: null },
-      { name: 'INTAKE_WEBHOOK_SECRETS', before: 'x,y', after: 'y, z' },
-      { name: 'INTAKE_API_SECRET_FILE', before: null, after: '/s' },
-    ]
-    expect(editedDocument(document, changed)).toEqual({
-      ...{
-        $schema: './intake-sync.schema.json',
-        note: 'mine',
-        settings: { INTAKE_ENCRYPTION_KEY: 'file:/k' },
-      },
-      teams: [
-        { name: 'north', apiKey: 'plain', apiSecret: 'file:/s', webhookSecrets: ['y', 'z'], pageSize: 5 },
-      ],
-    })
-    expect(document.teams[0]).toHaveProperty('apiKey', 'file:/a')
-    const removed = [{ name: 'INTAKE_WEBHOOK_SECRETS', before: 'x,y', after: null }]
-    expect(editedDocument({ $schema: 'own', ...document }, removed)).toEqual({
-      ...{ $schema: 'own', ...document, teams: [{ name: 'north', apiKey: 'file:/a', pageSize: 5 }] },
-    })
-  })
-
-  it('of several teams takes shared settings only', () => {
-    const several = { teams: [{ name: 'a' }, { name: 'b' }] }
-    const shared = [{ name: 'LOG_LEVEL', before: null, after: 'warn' }]
-    expect(editedDocument(several, shared)).toMatchObject({ settings: { LOG_LEVEL: 'warn' }, ...several })
-    for (const name of ['INTAKE_TEAM', 'INTAKE_CONFIG'])
-      expect(() => editedDocument(several, [{ name, before: null, after: 'x' }])).toThrow(name)
   })
 })
 
