@@ -45,10 +45,12 @@ export async function findHome(
   if (pointed === undefined && (await canReach(user, real))) return await checked(real, user)
   const directory = pointed ?? (await choose(real, onNotice, outside))
   await makeDirectory(directory)
-  onNotice(
-    `running as root: the embedded Postgres runs as the user ${user?.name}, who cannot reach ${real}; ` +
-      `its files are in ${directory}`,
-  )
+  // Root chose the place; others only use it.
+  const why =
+    user === undefined
+      ? 'root set up the embedded Postgres outside of this directory'
+      : `running as root: the embedded Postgres runs as the user ${user.name}, who cannot reach ${real}`
+  onNotice(`${why}; its files are in ${directory}`)
   return await checked(await realpath(directory), user)
 }
 

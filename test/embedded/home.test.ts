@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { canReach, findHome, findServerUser, OUTSIDE } from '../../src/embedded/home.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 
@@ -68,15 +68,19 @@ describe('the home of a data directory', () => {
   })
 
   test.each(['"', '$', '`', '\\', '\n', '\r'])('may not have %j in its path', async (character) => {
-    const refused = expect.objectContaining({ ...UNUSABLE, hint: expect.stringContaining('INTAKE_DATA_DIR') })
-    await expect(homeOf(join(newFolder(), `a${character}b`))).rejects.toEqual(refused)
+    const directory = join(newFolder(), `a${character}b`)
+    await expect(homeOf(directory)).rejects.toMatchObject({
+      ...{ ...UNUSABLE, hint: 'Set INTAKE_DATA_DIR to a path without them.' },
+      message: `Postgres cannot be set up in ${directory}: its tools misread quotes, $, \` and \\ in a path`,
+    })
   })
 
   test('has to be one that can be made', async () => {
     const file = join(newFolder(), 'file')
     writeFileSync(file, '')
     await expect(homeOf(join(file, 'data'))).rejects.toMatchObject({
-      ...{ ...UNUSABLE, message: expect.stringContaining('cannot be created (ENOTDIR)') },
+      ...{ ...UNUSABLE, hint: 'Set INTAKE_DATA_DIR to a directory that this user may write.' },
+      message: `the data directory ${join(file, 'data')} cannot be created (ENOTDIR)`,
     })
   })
 
@@ -85,7 +89,15 @@ describe('the home of a data directory', () => {
     writeFileSync(join(directory, 'server-files-are-in'), `${elsewhere}\n`)
     const { notices, ...found } = await homeOf(directory)
     expect(found).toMatchObject({ directory: elsewhere, cluster: join(elsewhere, 'cluster') })
-    expect(notices).toEqual([expect.stringContaining(`its files are in ${elsewhere}`)])
+    const root = `running as root: the embedded Postgres runs as the user ${found.user?.name}, who cannot reach ${directory}`
+    const others = 'root set up the embedded Postgres outside of this directory'
+    expect(notices).toEqual([`${ROOT ? root : others}; its files are in ${elsewhere}`])
+    const getuid = vi.spyOn(process, 'getuid').mockReturnValue(1_000)
+    onTestFinished(() => getuid.mockRestore())
+    expect(await homeOf(directory)).toMatchObject({
+      ...{ directory: elsewhere, user: undefined },
+      notices: [`${others}; its files are in ${elsewhere}`],
+    })
     expect(existsSync(elsewhere)).toBe(true)
   })
 
@@ -118,8 +130,8 @@ describe('the home of a data directory', () => {
       rmSync(pointer)
       const third = await homeOf(directory)
       expect(third.directory).toBe(`${first.directory}-2`)
-      expect(third.notices[0]).toContain(
-        `an earlier warehouse of ${directory} is left in ${first.directory};`,
+      expect(third.notices[0]).toBe(
+        `an earlier warehouse of ${directory} is left in ${first.directory}; remove it when nobody needs it`,
       )
       for (const each of [first, third]) rmdirSync(each.directory)
       try {
@@ -146,7 +158,8 @@ describe('a home outside of the data directory', () => {
     expect([dirname(directory), readdirSync(others)]).toEqual([own, []])
     expect(statSync(own).mode & 0o777).toBe(0o711)
     await expect(homeOf(newFolder(0o700), unusable)).rejects.toMatchObject({
-      ...{ ...UNUSABLE, message: expect.stringContaining('found no directory') },
+      ...{ ...UNUSABLE, message: 'found no directory in which the embedded Postgres could store its data' },
+      hint: 'Set INTAKE_DATA_DIR to a directory on a local disk that other users may pass through (mode 711).',
     })
   })
 

@@ -153,7 +153,7 @@ test.each([
         verdict: 'stop',
         message: `the embedded Postgres did not start${reason}`,
       },
-      hint: expect.stringContaining(`Its log is ${path}.`),
+      hint: `Its log is ${path}. To use your own Postgres instead, set DATABASE_URL.`,
     })
   },
 )

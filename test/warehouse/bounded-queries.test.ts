@@ -1,6 +1,6 @@
 /** Probes share few connections, end in time whatever the server does, and recover with it. */
 import { type Kysely, sql } from 'kysely'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { openReadiness } from '../../src/operate/serve/admin.ts'
 import { boundedQuery, openBoundedQueries } from '../../src/warehouse/bounded-queries.ts'
@@ -55,7 +55,10 @@ it('a query that is late ends, here and in Postgres, and its connection is not u
   const before = await bounded.run(PROBE, pidOf)
   using time = startOwnTime()
   const late = bounded.run({ purpose: 'late probe', milliseconds: 300 }, sleepFor(60))
-  await expect(late).rejects.toMatchObject({ code: 'warehouse_slow' })
+  await expect(late).rejects.toMatchObject({
+    ...{ code: 'warehouse_slow', verdict: 'retry', message: 'the warehouse did not answer in time' },
+    hint: 'look at its load and its locks (pg_stat_activity)',
+  })
   expect(time.milliseconds).toBeLessThan(2_000)
   const after = await bounded.run(PROBE, pidOf)
   expect(after).not.toBe(before)
@@ -147,6 +150,27 @@ it('a probe that waits for a connection is late too, and takes none with it', as
   end()
   await busy
   expect(await bounded.run(PROBE, pidOf)).toBeGreaterThan(0)
+})
+
+it('neither a query that failed nor closing leaves a timer, for which the process would have to wait', async () => {
+  const timers: NodeJS.Timeout[] = []
+  const { setTimeout: real } = globalThis
+  const spied = vi.spyOn(globalThis, 'setTimeout').mockImplementation(((
+    ...words: Parameters<typeof real>
+  ) => {
+    const timer = real(...words)
+    timers.push(timer)
+    return timer
+  }) as typeof setTimeout)
+  onTestFinished(() => spied.mockRestore())
+  const bounded = openBoundedQueries('postgres://nobody@127.0.0.1:1/never')
+  await expect(bounded.run(PROBE, pidOf)).rejects.toMatchObject({ code: 'warehouse_unreachable' })
+  await bounded.close()
+  expect(timers.length).toBeGreaterThan(1)
+  const left = timers.filter(
+    (timer) => timer.hasRef() && !(timer as unknown as { _destroyed: boolean })._destroyed,
+  )
+  expect(left).toEqual([])
 })
 
 it('a single query closes its connection', async () => {

@@ -174,12 +174,45 @@ test('connections of sessions and of pools are probed, so that the loss of a hos
 
 test('a pool has at most so many connections, and closes idle ones', async () => {
   const pool = openPool({ url: database.url, purpose: 'pool', connections: 2, idleMs: 20 })
+  // The process may end while one is idle.
+  expect(pool.options).toMatchObject({ max: 2, idleTimeoutMillis: 20, allowExitOnIdle: true })
   const pids = await Promise.all(
     [1, 2, 3, 4].map(() => pool.query('select pg_backend_pid() as pid, pg_sleep(0.01)')),
   )
   expect(new Set(pids.map(({ rows }) => rows[0].pid)).size).toBeLessThanOrEqual(2)
   await expect.poll(() => pool.totalCount).toBe(0)
   await pool.end()
+})
+
+test('a connection that the server ends is an error of its next query, and of nothing else', async () => {
+  await using killer = await openSession({ url: database.url, purpose: 'connect test' })
+  const kill = (pid: number) => killer.client.query('select pg_terminate_backend($1, 10000)', [pid])
+  const uncaught: unknown[] = []
+  const note = (error: unknown) => void uncaught.push(error)
+  process.on('uncaughtException', note)
+  onTestFinished(() => void process.off('uncaughtException', note))
+  const pidOf = async (client: Pick<pg.ClientBase, 'query'>): Promise<number> =>
+    (await client.query('select pg_backend_pid() as pid')).rows[0].pid
+  await using session = await openSession({ url: database.url, purpose: 'connect test' })
+  const pool = openPool({ url: database.url, purpose: 'pool', connections: 1, idleMs: 60_000 })
+  const idle = await pidOf(pool)
+  await kill(idle)
+  await kill(await pidOf(session.client))
+  await expect.poll(() => pool.totalCount).toBe(0)
+  expect(await pidOf(pool)).not.toBe(idle)
+  const inUse = await pool.connect()
+  await kill(await pidOf(inUse))
+  for (const client of [inUse, session.client]) {
+    const failing = () =>
+      client.query('select').then(
+        () => null,
+        (error) => warehouseError(error).verdict,
+      )
+    await expect.poll(failing).toBe('retry')
+  }
+  inUse.release(true)
+  await pool.end()
+  expect(uncaught).toEqual([])
 })
 
 test('a query that takes longer than its budget has no result; others fail, and the limits are reset', async () => {

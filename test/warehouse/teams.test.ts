@@ -11,7 +11,7 @@ beforeAll(async () => {
   database = await createTestDatabase()
   session = await openSession({ url: database.url, purpose: 'teams' })
   await session.client.query(`
-    insert into intake.teams (name) values ('west'), ('east'), ('north');
+    insert into intake.teams (name, environment) values ('west', 'sandbox'), ('east', null), ('north', null);
     insert into intake_ops.removed_teams (team_id, name, data, removed_at) values (2, 'east', 'kept', '2026-01-02T03:04:05Z');
     insert into intake_ops.runs (kind, status, options, started_at)
       select 'backfill', 'succeeded', '{}', day from unnest('{2026-01-02,2026-01-03,2026-01-04}'::timestamptz[]) as day;
@@ -40,9 +40,24 @@ test('they are read by name, and say whether they were removed', async () => {
 })
 
 test('one of several is named', async () => {
-  expect(await warehouseTeam(database.url, 'west')).toMatchObject({ teamId: 1 })
-  await expect(warehouseTeam(database.url, undefined)).rejects.toMatchObject({ verdict: 'stop' })
-  await expect(warehouseTeam(database.url, 'south')).rejects.toThrow(/has no team "south"/)
+  expect(await warehouseTeam(database.url, 'west')).toEqual({ teamId: 1, name: 'west', isRemoved: false })
+  expect(await warehouseTeam(database.url, 'east')).toEqual({ teamId: 2, name: 'east', isRemoved: true })
+  await expect(warehouseTeam(database.url, undefined)).rejects.toMatchObject({
+    ...{ verdict: 'stop', code: 'unknown_team', variable: '--team' },
+    ...{
+      message: 'the warehouse has several teams: name one with --team',
+      hint: 'use one of: east, north, west',
+    },
+  })
+  await expect(warehouseTeam(database.url, 'south')).rejects.toMatchObject({
+    ...{ code: 'unknown_team', message: 'the warehouse has no team "south"' },
+  })
+  const none = new URL(database.url)
+  none.pathname = '/no_such_database'
+  await expect(warehouseTeam(none.href, 'west')).rejects.toMatchObject({ code: 'no_database' })
+  await expect(listTeams(none.href)).rejects.toMatchObject({ code: 'no_database' })
+  none.pathname = '/postgres'
+  await expect(listTeams(none.href)).rejects.toMatchObject({ code: 'other_schema' })
 })
 
 test('the list has the records, the newest run and the pending events of each, and when its data was removed', async () => {
@@ -59,6 +74,7 @@ test('the list has the records, the newest run and the pending events of each, a
       ...none,
       ...there,
       name: 'west',
+      environment: 'sandbox',
       team_id: 1,
       rows: 5,
       pending_events: 1,
