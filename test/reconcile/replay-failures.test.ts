@@ -205,7 +205,7 @@ test('one that is stopped says so, with what to do, and is no failure', async ()
   expect(await rows(`select status from intake_ops.runs where run_id = ${runId}`)).toEqual([{ status }])
 })
 
-describe('five portions, of which the second cannot be written', () => {
+describe('five portions, where the second cannot be written', () => {
   const progress: number[] = []
   let [runs, isEnded] = [0, false]
   const loaders: Loaders = {

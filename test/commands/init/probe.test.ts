@@ -46,17 +46,25 @@ it('each stream is listed once, under its own name; ids alone are fetched one by
     const [path] = request.url.split('?')
     const name = path === '/v2/webhooks/events' ? 'events' : path!.split('/').at(-1)!
     const records = path === '/v2/patients' ? [null, 'x', ...patients] : [{ id: 'a' }]
-    json(response, { [name === 'export-csv' ? 'results' : name]: records })
+    const more = name === 'forms' ? { count: 3, next: '/v2/forms?page=2' } : {}
+    json(response, { [name === 'export-csv' ? 'results' : name]: records, ...more })
   })
   const team = { name: 'north', baseUrl: service.url, apiKey: 'k', apiSecret: 's', pageSize: 7 }
   const [probe] = await probed(context, readConfig(configOf([team])))
   const one = { count: 1, page: 1, by_id: true, error: null }
   expect(Object.fromEntries(probe!.streams.map(({ stream, ...rest }) => [stream, rest]))).toEqual({
-    ...{ forms: one, packets: one, documents: one, responses: one, messages: one, webhook_configs: one },
+    ...{
+      forms: { ...one, count: 3 },
+      packets: one,
+      documents: one,
+      responses: one,
+      messages: one,
+      webhook_configs: one,
+    },
     ...{ exports: one, webhook_deliveries: { ...one, by_id: false } },
     patients: { count: 4, page: 4, by_id: false, error: null },
   })
-  expect(probe).toMatchObject({ is_lower_bound: false, environment: null, requests: 16, seconds: 1 })
+  expect(probe).toMatchObject({ is_lower_bound: false, environment: null, requests: 20, seconds: 1 })
   const asked = service.received.map(({ method, url }) => [method, new URL(url, service.url)] as const)
   expect(asked.map(([method, url]) => [method, url.searchParams.get('page_size')])).toEqual(
     asked.map(() => ['GET', '7']),
