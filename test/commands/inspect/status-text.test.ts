@@ -117,6 +117,7 @@ it.each<[string, string, object, boolean]>([
   ['as old as allowed', 'forms', { last_success_at: 'x', lag_seconds: 60 }, false],
   ['older than allowed', 'forms', { last_success_at: 'x', lag_seconds: 60.1 }, true],
   ['that never succeeded', 'forms', { last_success_at: null, lag_seconds: null }, true],
+  ['whose age is not known', 'forms', { last_success_at: 'x', lag_seconds: null }, true],
   ['that only webhooks load', 'packet_responses', { last_success_at: null, lag_seconds: null }, false],
   ['of webhooks, and old', 'packet_responses', { last_success_at: 'x', lag_seconds: 9_999 }, false],
 ])('a stream %s: whether it is stale', (_, name, more, expected) => {

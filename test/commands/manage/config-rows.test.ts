@@ -171,3 +171,17 @@ it('of a configuration that is wrong no value is shown, its place is, and the mi
   expect(text.stdout).toMatch(/^INTAKE_TEAM +\(not shown\) +environment$/m)
   expect(json.stdout + text.stdout + text.stderr).not.toContain('hunter')
 })
+
+it('variables that look like settings are named in alphabetical order, and only those that are none', async () => {
+  const env = {
+    ...{ INTAKE_ZEBRA: '1', INTAKE_CORN: '1', INTAKE_CRON: 'off', INTAKE_CRON_FILE: '', INTAKE_EMPTY: '' },
+    ...{ INTAKE_APPLE_FILE: 'x', INTAKE_lower: 'x', OTHER: 'x', INTAKE_7: 'x' },
+    ...{ DATABASE_URL: 'postgres://u@127.0.0.1', INTAKE_ENV_FILE: write('none.env', '') },
+  }
+  const { stdout } = await show(env, '--json')
+  expect(JSON.parse(stdout).unknown).toEqual(['INTAKE_APPLE_FILE', 'INTAKE_CORN', 'INTAKE_ZEBRA'])
+  expect(rowsOf(stdout)).toEqual([
+    row('DATABASE_URL', 'u at 127.0.0.1:5432', 'environment', 'DATABASE_URL', true),
+    row('INTAKE_CRON', 'off', 'environment', 'INTAKE_CRON'),
+  ])
+})
