@@ -217,31 +217,3 @@ it('of a warehouse that was set up in part its own schemas are emptied, others s
     claimWarehouse(session, nowhere, { dataDir: '/d-demo', analyticsKey: null }),
   ).rejects.toMatchObject({ code: 'other_schema' })
 })
-
-it('what it prints can be pasted into a shell', () => {
-  const places = {
-    ...{
-      dataDir: "/it's here",
-      directory: '/data/16',
-      port: 5433,
-      webhooks: 'http://h:1/webhooks',
-      admin: 'http://h:2',
-    },
-    variables: { INTAKE_TEAM: 'demo', INTAKE_API_SECRET: 'a b' },
-  }
-  expect(say.overlongDirectoryText(places)).toContain(`INTAKE_DATA_DIR='/it'\\''s here' `)
-  const text = say.stayText(places, { url: 'u', link: 'http://h:3/login?link=x' })
-  for (const line of [
-    '  http://h:3/login?link=x\n',
-    'Webhooks are received at http://h:1/webhooks, health and metrics are at http://h:2.',
-    `  PGPASSWORD="$(cat /data/16/password)" psql -h 127.0.0.1 -p 5433 -U intake intake\n`,
-    `  export INTAKE_DATA_DIR='/it'\\''s here'\n  export INTAKE_TEAM=demo\n  export INTAKE_API_SECRET='a b'\n`,
-  ])
-    expect(text).toContain(line)
-  expect(say.liveText([{ what: 'a patient moved', seconds: 0.0416 }])).toBe(
-    'a patient moved  row visible after 0.042 s\n',
-  )
-  expect(say.serviceText('u', { patients: 3, forms: 2 })).toContain(
-    'at u with\n           3 patients, 2 forms\n',
-  )
-})
