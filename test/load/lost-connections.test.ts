@@ -2,6 +2,7 @@
 import { Writable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { removeSettledBodies } from '../../src/load/erased-dead-letters.ts'
 import { openFileLines } from '../../src/load/exports/file-lines.ts'
 import { openFileProblems } from '../../src/load/exports/file-problems.ts'
 import { copyRecords, loadFile, rejectFile, useZone } from '../../src/load/exports/load-file.ts'
@@ -96,4 +97,23 @@ test('a file that turns out to be malformed is so once its copy has ended; a con
   await expect(malformed.work).rejects.toMatchObject({ code: 'malformed_file' })
   expect(malformed.ended).toEqual(['1\te\t1\tx\tx\tx\tx\t\\N\t\\N\t\\N\n'])
   await expect(copying(chunks, first).work).rejects.toBe(first)
+})
+
+test('bodies of dead letters are removed a thousand at a time, and a warehouse that is away meanwhile is an error of its own', async () => {
+  const remove = (...removed: readonly (number | Error)[]) => {
+    const left = [...removed]
+    const db = scripted(() => {
+      const next = left.shift()!
+      if (next instanceof Error) throw next
+      return next
+    })
+    const removing = removeSettledBodies(db, { days: 30, now: new Date('2026-03-31T00:00:00Z') })
+    return removing.finally(() => expect(left).toEqual([]))
+  }
+  expect(await remove(1_000, 1_000, 3)).toBe(2_003)
+  expect(await remove(1_000, 0)).toBe(1_000)
+  expect(await remove(999)).toBe(999)
+  await expect(remove(1_000, first)).rejects.toMatchObject({
+    ...{ name: 'IntakeError', code: 'warehouse_unreachable', verdict: 'retry' },
+  })
 })

@@ -8,6 +8,7 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
 } from 'kysely'
+import type { Session } from '../../src/warehouse/connect.ts'
 import type { Warehouse } from '../../src/warehouse/tables.ts'
 
 /** Rows, or how many rows a statement has changed. */
@@ -47,4 +48,22 @@ export function scripted(script: Script): Kysely<Warehouse> {
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },
   })
+}
+
+/** By name, a pattern of a statement, and the reply to the nth of its kind. */
+type Steps = Readonly<Record<string, readonly [RegExp, (nth: number) => Reply]>>
+
+/** A session whose statements have names, which `asked` lists in their order; any other statement fails the test. */
+export function scriptedSession(steps: Steps) {
+  const asked: string[] = []
+  const db = scripted((statement) => {
+    if (/^(begin|commit|rollback)$/.test(statement)) {
+      asked.push(statement)
+      return []
+    }
+    const [name, [, reply]] = Object.entries(steps).find(([, [pattern]]) => pattern.test(statement))!
+    asked.push(name)
+    return reply(asked.filter((each) => each === name).length)
+  })
+  return { asked, session: { db } as unknown as Session }
 }

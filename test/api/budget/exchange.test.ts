@@ -178,3 +178,48 @@ test('what a process reports of its requests is the more exact the nearer they a
   for (const [place, age] of ages.entries())
     expect(Math.abs(around[place]![0]! + age)).toBeLessThanOrEqual(within[place]!)
 })
+
+const holder = { since: 1, wants: null, urgent: 0, sends: [], isFixed: false, until: 2 * NOW, permits: 0 }
+
+test.each([
+  [0, 2, true],
+  [2, 2, false],
+  [4, 0, false],
+])(
+  'a process that gives permits to one that lacks them wakes it: %i of four are its',
+  async (has, left, wakes) => {
+    const { exchange } = open()
+    const holders = { me: { ...holder, permits: 4 - has }, a: { ...holder, since: 2, permits: has } }
+    const after = exchange({ model: model(4), revision: 1, holders })
+    expect([after.holders.me!.permits, after.notify]).toEqual([left, wakes])
+  },
+)
+
+test('the time of a division is that of the attempt that was stored, and not of the first', () => {
+  const { part, time } = open()
+  part.begin(false)
+  expect(part.readAt).toBe(NOW)
+  for (const seconds of [1, 3]) {
+    time.now = NOW + seconds * SECOND
+    part.change(emptyDivision(), time.now)
+    expect(part.readAt).toBe(time.now)
+  }
+})
+
+test('a process that leaves while it explains a rejection leaves that to others, and explains it no more', () => {
+  const { limit, part, time } = open()
+  limit.rejected(limit.sent(NOW), NOW, 5 * SECOND)
+  const division = { ...emptyDivision(), model: model(4), revision: 1, holders: { a: holder } }
+  part.begin(false)
+  const { division: joined } = part.change(division, time.now)
+  part.done()
+  expect([part.isOwner, joined.episode?.owner]).toEqual([true, 'me'])
+  part.begin(true)
+  const { division: left, notify } = part.change(joined, time.now)
+  expect([part.isOwner, left.episode?.owner, Object.keys(left.holders), notify]).toEqual([
+    false,
+    '',
+    ['a'],
+    true,
+  ])
+})
