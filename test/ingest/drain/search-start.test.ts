@@ -123,6 +123,35 @@ test('after a failure the next search is from the beginning', async () => {
   expect(await inbox.take(100)).toEqual([1])
 })
 
+test('events of several batches that are pending again after a failure are all taken, one batch after another', async () => {
+  const inbox = openInbox(10_000)
+  inbox.store(1, 300)
+  for (let batch = 0; batch < 3; batch += 1) await inbox.take(100)
+  inbox.pass(2_100)
+  await inbox.take(100)
+  inbox.store(101, 300)
+  inbox.start.reset()
+  const taken: (number | undefined)[] = []
+  for (let batch = 0; batch < 4; batch += 1) {
+    taken.push((await inbox.take(50))[0])
+    inbox.pass(2_100)
+  }
+  expect(taken).toEqual([101, 151, 201, 251])
+})
+
+test('an event that is found before the start has those after it taken next, however many digits they have', async () => {
+  const inbox = openInbox(10_000)
+  inbox.store(1_000, 1_000)
+  for (let round = 0; round < 3; round += 1) {
+    await inbox.take(1)
+    inbox.pass(2_100)
+  }
+  inbox.pass(200_000)
+  inbox.store(99, 101)
+  expect([await inbox.take(1), await inbox.take(1), await inbox.take(1)]).toEqual([[99], [100], [101]])
+  expect(inbox.starts.slice(-3)).toEqual([0, 98, 98])
+})
+
 test('each team has a start of its own', async () => {
   const { clock, pass } = openClock()
   const start = openSearchStart(clock)
