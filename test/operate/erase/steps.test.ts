@@ -41,7 +41,7 @@ const locked = () => Object.assign(new pg.DatabaseError('locked', 0, 'error'), {
 
 test('records are recorded as erased before they are removed, until nothing new is found; then the rest is searched', async () => {
   const [first, second] = [
-    { added: 3, responses: ['r-1'], aliases: ['EHR-1'], contacts: ['a@b.c'], clients: ['EHR-1', '4711'] },
+    { added: 3, responses: ['r-1'], aliases: ['EHR-1'], contacts: ['a@b.c'], clients: ['4711'] },
     { added: 1, responses: ['r-2'], contacts: ['555'], unnamed: 2 },
   ]
   world.passes = [first, second, { added: 0, unnamed: 1 }]
@@ -66,7 +66,7 @@ test('records are recorded as erased before they are removed, until nothing new 
   expect(world.given.open).toEqual({ url: 'postgres://there', purpose: 'erase', lockTimeoutMs: 2_000 })
   expect(world.given.search).toEqual({
     patient: PATIENT,
-    identifiers: ['patient-1', 'r-1', 'EHR-1', '4711', 'a@b.c', 'r-2', '555'],
+    identifiers: ['patient-1', 'r-1', '4711', 'EHR-1', 'a@b.c', 'r-2', '555'],
   })
 })
 
