@@ -1,4 +1,5 @@
 /** A data directory leads to one home, which the server's user can reach, or to an instruction. */
+import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
@@ -218,6 +219,33 @@ describe('the user of the server', () => {
       expect(other.uid).toBeGreaterThan(0)
       expect(other.gid).toBeGreaterThan(0)
       expect(other.name).toMatch(/^(?:_?postgres|nobody|daemon|bin)$/)
+      const idOf = (option: string) => Number(execFileSync('id', [option, other.name], { encoding: 'utf8' }))
+      expect([other.uid, other.gid]).toEqual([idOf('-u'), idOf('-g')])
     },
   )
+
+  /** In place of the system's: knows these names, with user and group, and lets root become user 9 only. */
+  const systemId = ['/usr/bin/id', '/bin/id'].find((path) => existsSync(path))
+  const knowing = (names: Readonly<Record<string, readonly [number, number]>>) => {
+    const folder = newFolder(0o755)
+    const lines = Object.entries(names).map(
+      ([name, [uid, gid]]) => `"-u ${name}") echo ${uid};; "-g ${name}") echo ${gid};;`,
+    )
+    const own = `"-u") test "$(${systemId} -u) $(${systemId} -g)" = "9 10";;`
+    writeFileSync(join(folder, 'id'), `#!/bin/sh\ncase "$*" in ${lines.join(' ')} ${own} *) exit 1;; esac\n`)
+    chmodSync(join(folder, 'id'), 0o755)
+    vi.stubEnv('PATH', folder)
+    onTestFinished(() => void vi.unstubAllEnvs())
+  }
+
+  test.runIf(ROOT)('is one that root may become, of a group that is not root’s', async () => {
+    knowing({ postgres: [7, 8], _postgres: [0, 10], nobody: [9, 0], daemon: [9, 10], bin: [9, 10] })
+    expect(await findServerUser([])).toEqual({ name: 'daemon', uid: 9, gid: 10 })
+    knowing({})
+    await expect(findServerUser([])).rejects.toMatchObject({
+      ...{ code: 'embedded_unavailable', variable: 'DATABASE_URL', verdict: 'stop' },
+      message: 'Postgres refuses to run as root, and this machine has no other user that it could run as',
+      hint: 'Run intake-sync as an ordinary user, or set DATABASE_URL to a Postgres 15 to 18.',
+    })
+  })
 })
