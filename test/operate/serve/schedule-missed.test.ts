@@ -254,6 +254,12 @@ describe('scheduled times that no process took', () => {
     await resting(1)
     time.set(new Date(time.clock.now() / 1000 + MINUTE))
     await expect.poll(() => runs).toEqual(['run north', 'run south'])
+    // The next failure is another.
+    await query(url, 'alter table intake_ops.schedule_ticks rename to away')
+    await resting(1)
+    time.set(new Date(time.clock.now() / 1000 + HOUR))
+    await expect.poll(() => count('missed times are not known')).toBe(2)
+    await query(url, 'alter table intake_ops.away rename to schedule_ticks')
     await schedule.close()
     expect(await taken('south')).toEqual([at(2)])
   })
