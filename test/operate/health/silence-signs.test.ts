@@ -171,6 +171,30 @@ it('settling the check keeps what may still be missing, and since when and until
   await receive(1, 'first')
   await settleDeliveries(db, 30)
   expect(await left()).toEqual([[...kept, '1 seen between'].sort(), ['1 own 3 3', '1 seen 8 2']])
+  // One that came between the two moves neither time; an event of the very time of the first counts; one that the service
+  // no longer lists does not.
+  await deliver(
+    [1, 'seen', 'middle', 4],
+    [1, 'seen', 'twin', 8],
+    [1, 'own', 'withdrawn', 3],
+    [1, 'own', 'of unknown fate', 3],
+  )
+  await client.query(
+    `update intake.webhook_deliveries twin set created_at = first.created_at
+     from intake.webhook_deliveries first where twin.event_id = 'twin' and first.event_id = 'first'`,
+  )
+  await client.query(
+    `update intake.webhook_deliveries set _deleted_at = now(), status = null where event_id = 'withdrawn'`,
+  )
+  await client.query(`update intake.webhook_deliveries set status = null where event_id = 'of unknown fate'`)
+  await receive(1, 'middle')
+  await settleDeliveries(db, 30)
+  expect(await left()).toEqual([
+    [...kept, '1 own of unknown fate', '1 seen between', '1 seen twin'].sort(),
+    ['1 own 3 3', '1 seen 8 2'],
+  ])
+  const [north] = await readSigns(db, { inboxDays: 30 })
+  expect([north!.deliveredMissing, north!.failedMissing]).toEqual([0, 5])
 })
 
 /** Pages that a round of the check reads when so many deliveries arrived long ago, and five are to be looked for. */
