@@ -8,15 +8,20 @@ import {
 } from 'kysely'
 import type { Warehouse } from '../../src/warehouse/tables.ts'
 
-/** `note` gets each statement in one line, also the beginning and end of transactions; its rows are the answer. */
-export function scripted(note: (statement: string) => readonly object[] | undefined): Kysely<Warehouse> {
+/**
+ * `note` gets each statement in one line, with its parameters, and the beginning and end of transactions; its rows are the
+ * answer.
+ */
+export function scripted(
+  note: (statement: string, parameters: readonly unknown[]) => readonly object[] | undefined,
+): Kysely<Warehouse> {
   const connection: DatabaseConnection = {
-    executeQuery: async ({ sql }) => ({
-      rows: [...(note(sql.replace(/\s+/g, ' ').trim()) ?? [])] as never[],
+    executeQuery: async ({ sql, parameters }) => ({
+      rows: [...(note(sql.replace(/\s+/g, ' ').trim(), parameters) ?? [])] as never[],
     }),
     async *streamQuery() {},
   }
-  const noting = (statement: string) => async () => void note(statement)
+  const noting = (statement: string) => async () => void note(statement, [])
   return new Kysely<Warehouse>({
     dialect: {
       createAdapter: () => new PostgresAdapter(),
