@@ -90,6 +90,21 @@ test('the name of the data directory is on the disk before the draft is removed'
   ])
 })
 
+test('on Windows, where a folder cannot be opened, its name is left to the system', async () => {
+  const { home, binaries } = newHome()
+  const handle = await open(base)
+  const synced = vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'sync').mockResolvedValue()
+  await handle.close()
+  const platform = vi.spyOn(process, 'platform', 'get').mockReturnValue('win32')
+  onTestFinished(() => {
+    synced.mockRestore()
+    platform.mockRestore()
+  })
+  await initialise(home, binaries, true)
+  // Of the password alone.
+  expect([synced.mock.calls.length, existsSync(home.cluster)]).toEqual([1, true])
+})
+
 test.runIf(process.getuid?.() === 0)(
   'for root it is set up by the user of the server, who gets the password',
   async () => {

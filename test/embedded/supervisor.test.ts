@@ -283,19 +283,30 @@ test('the last user of a server that was taken over goes as soon as another come
   await ended
 })
 
-describe('a supervisor that ends before it has an address', () => {
-  const own = process.execPath
-  const playing = (lines: string) => {
-    const path = join(bin, 'node')
-    writeFileSync(path, `#!/bin/sh\n${lines}\n`)
-    chmodSync(path, 0o755)
-    process.execPath = path
-  }
-  const start = () => startSupervisor({ home, bin, unsafe: true })
-  afterEach(() => {
-    process.execPath = own
-  })
+const own = process.execPath
+const playing = (lines: string) => {
+  const path = join(bin, 'node')
+  writeFileSync(path, `#!/bin/sh\n${lines}\n`)
+  chmodSync(path, 0o755)
+  process.execPath = path
+}
+const start = () => startSupervisor({ home, bin, unsafe: true })
+afterEach(() => {
+  process.execPath = own
+})
 
+test('a server whose first user was killed before it came is stopped after half a minute', async () => {
+  // Half a minute passes in a second.
+  const quick =
+    'const real = setTimeout; globalThis.setTimeout = (then, ms) => real(then, ms === 30000 ? 1000 : ms)'
+  playing(`exec '${own}' --import 'data:text/javascript,${encodeURIComponent(quick)}' "$@"`)
+  expect(await start()).toBe('started')
+  const { identity } = (await readAddress(home))!
+  await expect.poll(() => [isRunning(identity), findPostmaster(home)]).toEqual([false, undefined])
+  expect([starts().length, existsSync(join(home.directory, 'supervisor.json'))]).toEqual([1, false])
+})
+
+describe('a supervisor that ends before it has an address', () => {
   test('by itself is an error with its reason; it got its orders, and words of its program alone', async () => {
     playing(
       `cat > '${join(bin, 'orders')}'; echo "$@" > '${join(bin, 'words')}'
