@@ -88,6 +88,18 @@ describe('a peer', () => {
     )
   })
 
+  it.each([
+    ['::1:2:3:4:5:6:7', '0:1:2:3'],
+    ['1::3:4:5:6:7:8', '1:0:3:4'],
+    ['1:2:3::5:6:7:8', '1:2:3:0'],
+    ['1:2::7:8', '1:2:0:0'],
+    ['1:2:3:4:5:6:7::', '1:2:3:4'],
+    ['1::', '1:0:0:0'],
+    ['::', '0:0:0:0'],
+  ])('%s is in the network %s', (address, name) => {
+    expect(peerOf(address, '', null).name).toBe(name)
+  })
+
   it('that is a trusted proxy has one name, whatever the interface it is reached by', () => {
     for (const zone of ['', '%eth0', '%2']) {
       const peer = peerOf(`fd12:3456::1${zone}`, undefined, trusted)

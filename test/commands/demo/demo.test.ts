@@ -44,7 +44,7 @@ const PLANTED = `
     (1, 'r3', 1, 1, 'q3', 'How?', 'Fine'), (1, 'r2', 1, 2, 'q3', 'How?', 'my own words'), (1, 'r4', 1, 1, 'q1', 'Who?', 'A');
   insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, deleted, payload)
     select 1, stream, id, '2026-01-02', '2026-01-02', '', 'new', gone, jsonb_build_object('city', city, 'address', '1 Road') from (values
-      ('patients', 'p1', false, 'Ulm'), ('patients', 'p2', false, 'Ulm'), ('patients', 'p5', false, 'Ulm'), ('patients', 'p0', true, 'Ulm'), ('forms', 'f', false, 'Ulm')) r (stream, id, gone, city);
+      ('patients', 'p1', false, 'Ulm'), ('patients', 'p2', false, 'Ulm'), ('patients', 'p5', false, 'Ulm'), ('patients', 'p0', true, 'Gone'), ('forms', 'f', false, 'Ulm')) r (stream, id, gone, city);
   insert into intake_raw.record_history (team_id, stream, id, version, observed_at, deleted, hash, origin, payload)
     select 1, stream, id, '2026-01-01 00:00:00.5', '2026-01-01', false, '', 'old', jsonb_build_object('city', city) from (values
       ('patients', 'p1', 'Bonn'), ('patients', 'p2', 'Ulm'), ('patients', 'p5', 'Bonn'), ('patients', 'p0', 'Bonn'), ('forms', 'f', 'Bonn')) r (stream, id, city)`
@@ -181,7 +181,10 @@ it('a warehouse with another team is refused and stays; so is one in which anoth
   await session.client.query('select pg_advisory_unlock_all()')
   await other.query(`select pg_advisory_lock(7204312, hashtext('demo'))`)
   // One that ends in time is waited for.
+  const asked = vi.spyOn(session.client, 'query')
   const waiting = claim()
+  await vi.waitFor(() => expect(asked).toHaveBeenCalled())
+  await asked.mock.results[0]!.value
   await other.query('select pg_advisory_unlock_all()')
   await expect(waiting).rejects.toMatchObject(foreign)
   await session.client.query('select pg_advisory_unlock_all()')
