@@ -57,7 +57,7 @@ beforeEach(() => {
   })
   vi.mocked(writeBatch).mockImplementation(async (_, { stream, lines, from, withoutErasures }) => {
     steps.push(['merge', stream.name, lines.count, from, [...withoutErasures!]])
-    return { conflicts: stream.name === 'patients' ? conflicting : [] } as never
+    return { conflicts: conflicting.filter(({ id }) => (id === 'k') === (stream.one === null)) } as never
   })
   vi.mocked(storeDeadLetters).mockImplementation(note('dead letters') as never)
   vi.mocked(recordFindings).mockImplementation(
@@ -118,7 +118,7 @@ test('a batch of two teams writes each stream once, then its findings, its reque
   stored.push({ ...stored[0]!, seq: '13', eventId: 'e13', body: Buffer.from('{') })
   losing = ['1/losing', '1/part', '2/part']
   sparse = ['1/sparse']
-  conflicting = [{ teamId: 2, id: 'late' }]
+  conflicting = ['late', 'k'].map((id) => ({ teamId: 2, id }))
   earlier = ['1/patient/passed', '2/patient/passed', '2/packet_response/k', '1/form/a']
   const loaded = await writeAll()
   const lacking = (event: string) => ({

@@ -140,6 +140,15 @@ test('a body that is not kept is read to its end, more slowly after 128 KiB', as
   await expect.poll(() => body.result).toEqual(Buffer.alloc(0))
   const kept = await begin('x'.repeat(128 * 1024 + 1))
   expect(kept.request.isPaused()).toBe(false)
+  // One that made room for others is not kept from then on.
+  let displace = () => {}
+  const displaced = await begin('x'.repeat(128 * 1024), {
+    ...{ ...RESERVATION, onDisplaced: (end: () => void) => (displace = end) },
+  })
+  displace()
+  displaced.request.write('x')
+  await settled()
+  expect(displaced.request.isPaused()).toBe(true)
 })
 
 test.each([
