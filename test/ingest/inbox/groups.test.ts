@@ -37,7 +37,7 @@ beforeEach(async () => {
   connected = [true, true]
   vi.mocked(openNotices).mockReturnValue({
     send: () => void steps.push('notice'),
-    close: async () => void steps.push('close notices'),
+    close: () => turns().then(() => void steps.push('close notices')),
   })
   vi.mocked(openWriter).mockImplementation(async ({ onChange }) => {
     const writer = changes.push(onChange) - 1
@@ -126,7 +126,6 @@ test('events that arrive together share a statement; the next waits until it is 
   expect(steps).toEqual(['notice', 'wake'])
   await first!.end('duplicate')
   expect(ended).toMatchObject({ a: 'duplicate', b: 'duplicate', c: 'duplicate' })
-  // Nothing new for a drain.
   expect([steps, recorded.committed]).toEqual([
     ['notice', 'wake'],
     [3, 3],
@@ -154,28 +153,30 @@ test('a statement that failed for now is sent again before events that arrived a
 
 test('of a statement that the warehouse refuses only the event at fault fails, and nothing is said', async () => {
   await arrive('a', 'b', 'c')
-  await sent()[0]!.end(refused('23514'))
-  const [half] = sent()
-  expect(half!.text).toBe('0: a')
-  await half!.end('stored')
-  const [rest] = sent()
-  expect(rest!.text).toBe('0: bc')
-  await rest!.end(refused('23514'))
-  const [single] = sent()
-  expect(single!.text).toBe('0: b')
-  await single!.end(refused('23514'))
-  const [last] = sent()
-  await last!.end('stored')
+  const texts: string[] = []
+  for (const end of [refused('23514'), 'stored', refused('23514'), refused('23514'), 'stored'] as const) {
+    const [statement] = sent()
+    texts.push(statement!.text)
+    await statement!.end(end)
+  }
+  expect(texts).toEqual(['0: abc', '0: a', '0: bc', '0: b', '0: c'])
   expect(ended).toEqual({ a: 'stored', b: expect.not.stringContaining('stored'), c: 'stored' })
   expect([said(), inbox.trouble()]).toEqual([[], null])
 })
 
-test('a half waits in the queue if its connection was lost, and the other one stores it', async () => {
+test('a half whose connection was lost is stored by the other one, and what waits for one by the first that is back', async () => {
   await arrive('a', 'b')
   await sent()[0]!.end(refused('23514'))
   connected[0] = false
   await sent()[0]!.end('stored')
   expect(sent()[0]!.text).toBe('1: b')
+  connected[1] = false
+  await arrive('c')
+  expect([sent(), looks.length]).toEqual([[], 1])
+  connected[0] = true
+  changes[0]!(null)
+  await turns()
+  expect(sent()[0]!.text).toBe('0: c')
 })
 
 test('while no connection is left events fail at once, and the queued ones with them, until one is back', async () => {
@@ -185,7 +186,6 @@ test('while no connection is left events fail at once, and the queued ones with 
   expect([first!.text, second!.text]).toEqual(['0: a', '1: bc'])
   await arrive('d')
   const away = new IntakeError('it is away', { code: 'warehouse_unreachable', verdict: 'retry' })
-  // The other one is connected: nothing is known yet.
   connected[0] = false
   changes[0]!(away)
   expect([inbox.trouble(), steps]).toEqual([null, []])
