@@ -9,6 +9,7 @@ import { type BackfillSummary, backfill } from '../../src/extract/backfill.ts'
 import type { BackfillOptions, TeamSource } from '../../src/extract/backfill-options.ts'
 import { EVERYTHING } from '../../src/extract/reading/window.ts'
 import { openBudgets } from '../../src/load/budgets.ts'
+import { countWorkers } from '../../src/load/claims.ts'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
@@ -85,6 +86,8 @@ test('the part of a team is over, once, when its streams are read, though anothe
   // Looks at the run.
   await systemClock.sleep(100)
   expect(over).toEqual(['one'])
+  // What it executes itself is of this run only.
+  expect(await countWorkers(session.db)).toBe(0)
   // Another run may begin with the team.
   expect(await backfill(options([source('one')]))).toMatchObject({ status: 'succeeded' })
   answer()

@@ -2,10 +2,12 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
+import { IntakeError } from '../../src/core/errors.ts'
 import { type BackfillOptions, type OpenTeam, openTeam } from '../../src/extract/backfill-options.ts'
 import { EVERYTHING } from '../../src/extract/reading/window.ts'
 import { runStream } from '../../src/extract/run-stream.ts'
 import type { Progress } from '../../src/extract/source.ts'
+import { hashesOf, noteErased } from '../../src/load/erasures.ts'
 import { requestRefetches } from '../../src/load/refetches.ts'
 import { type Figures, unwatched } from '../../src/load/run-progress.ts'
 import { cursorOf, takeSlice } from '../../src/load/slice.ts'
@@ -164,14 +166,22 @@ test('what needs a person needs attention, and the note says why', async () => {
   expect(await run({ allowMassDelete: true })).toMatchObject({ status: 'succeeded', note: null, deleted: 51 })
 })
 
-test.each([401, 403])('%i fails the stream with its hint, and ends the team', async (status) => {
-  answerAll(status)
+test.each([
+  [401, 'no_credentials'],
+  [403, 'bad_credentials'],
+  [429, 'throttled'],
+])('%i fails the stream with its hint, and ends the team', async (status, code) => {
+  // The service asks for a longer pause than a run waits.
+  answerAll(status, { 'retry-after': '86400' })
   const report = await run()
   expect(report).toMatchObject({ status: 'failed', fetched: 0 })
   expect(report.note).toContain(' — ')
   expect(team.signal.aborted).toBe(true)
   expect(stop.signal.aborted).toBe(false)
-  expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ msg: report.note, level: 50 }])
+  const place = { team: 'default', stream: 'patients' }
+  expect(logged.map((line) => JSON.parse(line))).toEqual([
+    { level: 50, time: expect.any(Number), ...place, code, msg: report.note },
+  ])
   expect(notes.at(-1)).toContain('failed: ')
   // Another stream of the team asks for nothing more, and takes no slice.
   const before = rig.service.received.length
@@ -224,6 +234,16 @@ test('a failure in the middle keeps the loaded records, and moves no cursor', as
   expect(await stored()).toHaveLength(3)
 })
 
+test('a failure without a hint is reported as it is, and ends this stream alone', async () => {
+  rig.service.records.patients = [person('a')]
+  const onProgress = () => {
+    throw new IntakeError('nobody listens', { code: 'internal', verdict: 'stop' })
+  }
+  expect(await run({ onProgress })).toMatchObject({ status: 'failed', note: 'nobody listens' })
+  expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ code: 'internal', msg: 'nobody listens' }])
+  expect(team.signal.aborted).toBe(false)
+})
+
 test('one that is stopped is interrupted, and is no failure', async () => {
   rig.service.interfere = (_, response) => {
     stop.abort(new Error('SIGTERM'))
@@ -247,7 +267,9 @@ test('a worker whose slice was claimed by another fails, and loads nothing', asy
   }
   const report = await run()
   expect(report.status).toBe('failed')
-  expect(report.note).toContain('another worker has taken over patients')
+  expect(report.note).toBe(
+    'another worker has taken over patients; this one changed nothing more — nothing is wrong with the data; let the other run finish',
+  )
   expect(await stored()).toEqual([])
 })
 
@@ -265,6 +287,9 @@ test('a dry run compares and counts, takes no slice and writes nothing', async (
     changed: 2,
     unchanged: 1,
   })
+  const erasures = await hashesOf(rig.session.db, rig.teamId)
+  await noteErased(rig.session.db, erasures, 'c', [{ stream: 'patients', id: 'c' }])
+  expect(await run({ dry: true }, null)).toMatchObject({ fetched: 3, changed: 1, unchanged: 1, erased: 1 })
   expect(await rig.rows('select stream, epoch, cursor from intake_ops.checkpoints')).toEqual(before)
   expect(await stored()).toHaveLength(2)
 })

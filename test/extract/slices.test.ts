@@ -118,6 +118,7 @@ const stored = () =>
     session,
     'select team_id as team, stream, status, fetched::int, note from intake_ops.run_streams order by 1, 2',
   )
+const lines = () => logged.map((line) => JSON.parse(line))
 const PENDING = ['two patients pending', 'one forms pending', 'two forms pending']
 
 describe('a slice', () => {
@@ -135,6 +136,14 @@ describe('a slice', () => {
       { name: 'one', environment: 'sandbox' },
       { name: 'two', environment: null },
     ])
+  })
+
+  test('whose service does not name its environment leaves the name that is stored', async () => {
+    await rowsOf(session, `update intake.teams set environment = 'production'`)
+    await executeSlice(execution(), await claim(), source, ends(report()))
+    const environments = await rowsOf(session, 'select distinct environment from intake.teams')
+    expect(environments).toEqual([{ environment: 'production' }])
+    await rowsOf(session, 'update intake.teams set environment = null')
   })
 
   test('of a worker that stops is given back at once, and nothing is stored', async () => {
@@ -243,7 +252,9 @@ describe('a slice', () => {
     )
     expect(await slices()).toEqual([['one patients done', 'failed', FAILED, 7], ...PENDING])
     expect(await stored()).toMatchObject([{ status: 'failed', fetched: 7, note: FAILED }])
-    expect(logged.join()).toContain('it fails')
+    expect(lines()).toEqual([
+      { level: 50, team: 'one', stream: 'patients', code: 'internal', msg: 'it fails' },
+    ])
   })
 
   test('of a verification that cannot be stored leaves no figures of a backfill', async () => {
@@ -315,18 +326,19 @@ describe('the end of a run', () => {
       { runId: claimed.runId, status: 'succeeded', teams: ['one'] },
     ])
     expect([await states(), await run()]).toEqual([['done'], [stored]])
-    expect(logged.join()).toContain('the views are old')
+    expect(lines()).toEqual([{ level: 40, msg: 'the views are old' }])
   })
 
   test('with failures after the streams stores and logs each of them', async () => {
     const failures = ['one: a', 'two: b']
+    const claimed = await closing()
     await closeRun(
       execution(),
-      await closing(),
+      claimed,
       closes(async () => ({ ...outcome, status: 'failed', failures })),
     )
     expect(await run()).toEqual([{ status: 'failed', error: `${NOTES}\none: a\ntwo: b`, ended: true }])
-    expect(logged).toHaveLength(2)
+    expect(lines()).toEqual(failures.map((msg) => ({ level: 50, run: claimed.runId, msg })))
   })
 
   test('that itself fails is a failed run with the reason', async () => {
@@ -341,6 +353,7 @@ describe('the end of a run', () => {
     expect(await run()).toEqual([{ status: 'failed', error: `${NOTES}\n${FAILED}`, ended: true }])
     expect(seen).toEqual([{ runId: claimed.runId, status: 'failed', teams: [] }])
     expect(await states()).toEqual(['done'])
+    expect(lines()).toEqual([{ level: 50, run: claimed.runId, code: 'internal', msg: 'it fails' }])
   })
 
   test('that somebody canceled is interrupted, whatever its streams were', async () => {
@@ -382,7 +395,10 @@ describe('a statement of a worker', () => {
     expect(late).toBe(0)
     vi.advanceTimersByTime(1)
     expect(late).toBe(1)
-    await expect(waiting).rejects.toMatchObject({ code: 'warehouse_slow', verdict: 'retry' })
+    await expect(waiting).rejects.toMatchObject({
+      ...{ code: 'warehouse_slow', verdict: 'retry', message: 'the warehouse did not answer in time' },
+      hint: 'look at its load and its locks (pg_stat_activity)',
+    })
   })
 
   test('that ends before leaves no timer behind', async () => {

@@ -140,6 +140,20 @@ test('no more slices are executed at once than it has places; each that ends mak
   expect([ended, most(), worker.trouble(), failures]).toEqual([[run], 2, null, []])
 })
 
+test('a planned run is begun at once, however long a worker pauses between two rounds', async () => {
+  const { works, waiting } = openWork()
+  const clock: Clock = {
+    now: systemClock.now,
+    sleep: (_, signal) => new Promise((resolve) => signal?.addEventListener('abort', () => resolve())),
+  }
+  const worker = start(works, { clock })
+  await expect.poll(() => worker.trouble()).toBe(null)
+  await plan('one')
+  await expect.poll(() => waiting.length).toBe(2)
+  for (const { go } of waiting) go()
+  await expect.poll(() => ended).toHaveLength(1)
+})
+
 test('only slices of its teams and, if it is of a run, of this run are executed', async () => {
   const { works, names } = openWork()
   const [other, run] = [await plan('two'), await plan('one', 'unknown')]
@@ -155,17 +169,22 @@ test('only slices of its teams and, if it is of a run, of this run are executed'
   expect(await states(other)).toEqual(['two patients pending', 'two forms pending', 'pending'])
 })
 
-test('a batch that is loaded again names its team in the log', async () => {
+test('a batch that is loaded again names its team in the log, and its session names the worker', async () => {
   const { works, waiting } = openWork()
   await plan('one', 'two')
   start(works)
   await expect.poll(() => waiting.length).toBe(4)
   const part = waiting.map((each) => each.part).find(({ team }) => team.name === 'two')!
   let tries = 0
-  await part.loaders.run(async () => {
+  const name = await part.loaders.run(async (own) => {
     tries += 1
     if (tries === 1) throw Object.assign(new Error('no'), { code: '40001' })
+    const [row] = await rowsOf<{ name: string }>(own, `select current_setting('application_name') as name`)
+    return row!.name
   })
+  // Others end the sessions of a worker by its digits.
+  const [owner] = await owners()
+  expect(name).toBe(`intake-sync load worker ${owner!.owner.split(':').at(-1)}`)
   expect(logged.map((line) => JSON.parse(line))).toMatchObject([
     { team: 'two', attempt: 1, msg: 'loading again after a temporary failure' },
   ])
@@ -299,11 +318,32 @@ test('a slice that it lost and has claimed again is in its hands, also when the 
   expect((await states(run))[0]).toMatch(/^two patients pending/)
 })
 
-test('without its session it is another worker: what it was executing is stopped, and executed again by another name', async () => {
+test('a slice that another worker has taken is stopped, and the others are not', async () => {
   const { works, waiting } = openWork()
-  const run = await plan('one')
-  const worker = start(works)
+  await plan('one')
+  const other = await openWorkSession(database.url, 'dddddddd')
+  start(works)
   await expect.poll(() => waiting.length).toBe(2)
+  await rowsOf(
+    session,
+    `update intake_ops.slices set owner = $1, epoch = epoch + 1, heartbeat_at = now() + interval '1 hour'
+     where stream = 'forms'`,
+    [other.owner],
+  )
+  const signalOf = (stream: string) =>
+    waiting.find(({ part }) => part.stream.name === stream)!.part.options.signal
+  await expect.poll(() => signalOf('forms').reason?.message).toBe('another worker has the slice')
+  expect([signalOf('patients').aborted, waiting.length, failures]).toEqual([false, 2, []])
+  await other.session.close()
+})
+
+test('without its session it is another worker: what it was executing is stopped, and executed again by another name', async () => {
+  const { works, waiting } = openWork({ deaf: 2 })
+  const run = await plan('one')
+  const worker = start(works, { concurrency: 2 })
+  await expect.poll(() => waiting.length).toBe(2)
+  // Its loading session ends with it, or the database of this test still has one.
+  await waiting[0]!.part.loaders.run(async () => {})
   const [before] = await owners()
   const name = before!.owner.split(':').at(-1)
   await rowsOf(
@@ -315,7 +355,8 @@ test('without its session it is another worker: what it was executing is stopped
   expect(waiting[0]!.part.options.signal.reason.message).toBe('the worker lost its session')
   const [after] = await owners()
   expect(after!.owner).not.toBe(before!.owner)
-  for (const { go } of waiting.slice(2)) go()
+  // Only now do those of the former life end: they took no place, and store nothing.
+  for (const { go } of waiting) go()
   await expect.poll(() => states(run)).toEqual(['one patients done 1', 'one forms done 1', 'done'])
   expect(worker.trouble()).toBe(null)
 })

@@ -76,6 +76,23 @@ test('an export that returns in between starts again, and one that returns later
   expect(await shownTables(database.url)).toEqual(await shownTables(fresh.url))
 })
 
+test('an export that reappears while its tombstone is dated later is loaded with its file by the same run', async () => {
+  await run()
+  const list = unlist('e2')
+  await run()
+  await run()
+  expect(await live()).not.toContain('e2')
+  await query(
+    database.url,
+    `update intake_raw.records set version = version + interval '1 hour' where id = 'e2'`,
+  )
+  list()
+  expect((await run()).note).toEqual({ text: null, attention: false })
+  await using fresh = await createTestDatabase()
+  await runExports(service.url, fresh.url)
+  expect(await shownTables(database.url)).toEqual(await shownTables(fresh.url))
+})
+
 test('an incomplete list proves nothing, nor does a dry run', async () => {
   await run()
   unlist('e2')

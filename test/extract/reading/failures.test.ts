@@ -1,4 +1,5 @@
 /** Exports that cannot be read: each becomes a dead letter with its reason, and the others are loaded. */
+import { pino } from 'pino'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -97,6 +98,27 @@ describe('a malformed file', () => {
       { reason: 'the file is malformed: a quoted cell without end, line 40002' },
     ])
   })
+})
+
+test('a file whose loading fails in passing is read again, with a warning that names the team', async () => {
+  await rows('create sequence tries')
+  await rows(`create function fail_once() returns trigger language plpgsql as $$ begin
+    if nextval('tries') = 1 then raise exception using errcode = '40001'; end if;
+    return new;
+  end $$`)
+  await rows(
+    'create trigger fail_once before insert on intake.export_rows for each row execute function fail_once()',
+  )
+  const lines: string[] = []
+  const logger = pino({ base: null, timestamp: false }, { write: (line: string) => void lines.push(line) })
+  expect((await run({ logger })).tally).toMatchObject({ fetched: 3, changed: 3, deadLetters: 0 })
+  expect(await cells()).toEqual(['a', 'bad', 'z'])
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    {
+      ...{ level: 40, team: 'north', stream: 'exports', code: 'serialization', attempt: 1 },
+      msg: 'reading an export again after a failure',
+    },
+  ])
 })
 
 describe('a file that the service does not return', () => {
@@ -311,6 +333,7 @@ test.each([
   [1, 1],
   [2, 1],
   [3, 2],
+  [8, 2],
 ])('of %i requests at once, files take up %i, and every file is read', async (concurrency, atOnce) => {
   let [inFlight, most] = [0, 0]
   const unanswered: (() => void)[] = []

@@ -1,6 +1,6 @@
 /** Reads the exports of a service into a warehouse, as one run of the stream does, and returns the result. */
 import type http from 'node:http'
-import pino from 'pino'
+import pino, { type Logger } from 'pino'
 import type { ClientOptions } from '../../../src/api/client.ts'
 import { openServiceClock } from '../../../src/api/service-clock.ts'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -22,6 +22,7 @@ export interface RunOptions extends Partial<Pick<SliceOptions, 'dry' | 'allowMas
   readonly timezone?: string
   readonly client?: Partial<ClientOptions>
   readonly signal?: AbortSignal
+  readonly logger?: Logger
 }
 
 export interface Ran {
@@ -50,7 +51,7 @@ export async function runExports(baseUrl: string, url: string, options: RunOptio
     client: heard.client,
     serviceClock: openServiceClock(),
     clock: { ...systemClock, sleep: (_: number, signal?: AbortSignal) => systemClock.sleep(1, signal) },
-    logger: pino({ level: 'silent' }),
+    logger: options.logger ?? pino({ level: 'silent' }),
     signal: options.signal ?? new AbortController().signal,
     loaders,
     url,
