@@ -195,7 +195,7 @@ export function workCommand(context: Context): Command {
 async function runWork(context: Context, { concurrency, teams: only, json }: WorkerOptions): Promise<void> {
   const config = readConfig(context.env)
   const names = only?.split(',').map((name) => name.trim())
-  const teams = names?.flatMap((name) => requireTeams(config, name)) ?? requireTeams(config)
+  const teams = [...new Set(names?.flatMap((name) => requireTeams(config, name)) ?? requireTeams(config))]
   const logger = openLogger(context, config)
   await using warehouse = await openWarehouse(context, config)
   await requireMigrated(warehouse.url)

@@ -25,7 +25,7 @@ beforeEach(() => {
   done = []
   before = listeners()
   close = async () => {
-    await Promise.resolve()
+    await new Promise(setImmediate)
     done.push('closed')
   }
   starts(NOTHING)

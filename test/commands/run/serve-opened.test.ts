@@ -131,6 +131,13 @@ it('a worker says for whom it works, or one document, and when it stops', async 
   stop = new AbortController()
   const { stdout } = await run('work --json --concurrency 4', ['north', 'south'])
   expect(JSON.parse(stdout)).toEqual({ admin: 'http://h:2', teams: ['north', 'south'], concurrency: 4 })
+  stop = new AbortController()
+  vi.mocked(openServe).mockClear()
+  const twice = await run('work --json --teams south,north,south', ['north', 'south', 'west'])
+  expect(JSON.parse(twice.stdout).teams).toEqual(['south', 'north'])
+  const [opened] = vi.mocked(openServe).mock.calls[0]!
+  for (const teams of [opened.teams, opened.ingestTeams])
+    expect(teams.map(({ name }) => name)).toEqual(['south', 'north'])
 })
 
 it('a worker whose port is in use opens another, and says so; any other failure ends it', async () => {
