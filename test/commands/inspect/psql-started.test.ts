@@ -1,4 +1,6 @@
 /** What psql is started with, and how it can end, without a warehouse. */
+import { spawn } from 'node:child_process'
+import { EventEmitter } from 'node:events'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
@@ -9,6 +11,10 @@ import type { ErrorCode } from '../../../src/core/error-codes.ts'
 import { IntakeError } from '../../../src/core/errors.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
 
+vi.mock('node:child_process', async (original) => {
+  const own = await original<typeof import('node:child_process')>()
+  return { ...own, spawn: vi.fn(own.spawn) }
+})
 vi.mock('../../../src/analytics/migrate.ts', async (original) => ({
   ...(await original()),
   requireMigrated: vi.fn(),
@@ -49,6 +55,20 @@ it.each([
   expect(await psql([])).toEqual(error === null ? null : expect.objectContaining(error))
   expect(process.listeners('SIGINT')).toEqual(listeners)
 })
+
+it.each(['EMFILE', 'EAGAIN'])(
+  'a psql that cannot be started for %s is a failure, and not taken for missing',
+  async (code) => {
+    vi.mocked(spawn).mockImplementationOnce(() => {
+      const child = new EventEmitter()
+      setImmediate(() => child.emit('error', Object.assign(new Error('x'), { code })))
+      return child as never
+    })
+    const listeners = process.listeners('SIGINT')
+    expect(await psql([])).toMatchObject({ code })
+    expect(process.listeners('SIGINT')).toEqual(listeners)
+  },
+)
 
 it('arguments that are too long for a process are a failure of its own, not one of psql', async () => {
   psqlIs('exit 0')
