@@ -1,6 +1,6 @@
 /**
- * Which commands read only a warehouse of their own version, and under which name Postgres lists their sessions, without a
- * warehouse.
+ * Which commands read only a warehouse of their own version, under which name Postgres lists their sessions, and that
+ * sessions and servers are closed where a command fails, without a warehouse.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,6 +8,7 @@ import { afterAll, beforeEach, expect, it, vi } from 'vitest'
 import { requireMigrated } from '../../src/analytics/migrate.ts'
 import { everyCommand, runProgram } from '../../src/commands/program.ts'
 import { IntakeError } from '../../src/core/errors.ts'
+import { openEmbedded } from '../../src/embedded/server.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { configOf } from '../e2e/support/teams.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
@@ -16,6 +17,7 @@ vi.mock('../../src/analytics/migrate.ts', async (original) => ({
   ...(await original()),
   requireMigrated: vi.fn(),
 }))
+vi.mock('../../src/embedded/server.ts', () => ({ openEmbedded: vi.fn() }))
 vi.mock('../../src/warehouse/connect.ts', async (original) => ({
   ...(await original()),
   openSession: vi.fn(),
@@ -33,20 +35,17 @@ const behind = new IntakeError('behind', { code: 'database_behind', verdict: 'st
 beforeEach(() => {
   vi.resetAllMocks()
   vi.mocked(openSession).mockRejectedValue(closed)
+  vi.mocked(requireMigrated).mockResolvedValue(undefined)
 })
 
-async function codeOf(line: string): Promise<unknown> {
+async function codeOf(line: string, env: object = { DATABASE_URL: url }): Promise<unknown> {
   let stderr = ''
   const code = await runProgram(
     line.split(' ').map((word) => word.replace('FOLDER', folder)),
     {
       env: {
         ...configOf([{ name: 'north', ...access }] as never),
-        ...{
-          DATABASE_URL: url,
-          INTAKE_ENCRYPTION_KEY: Buffer.alloc(32).toString('base64'),
-          PATH: '/nowhere',
-        },
+        ...{ INTAKE_ENCRYPTION_KEY: Buffer.alloc(32).toString('base64'), PATH: '/nowhere', ...env },
       },
       stdout: { write: () => true },
       stderr: { write: (text) => (stderr += String(text)) },
@@ -117,6 +116,43 @@ it.each([
   expect(await codeOf(line)).toEqual([1, 'connections'])
   expect(vi.mocked(openSession).mock.calls.map(([{ purpose }]) => purpose)).toEqual([name])
 })
+
+const OPEN_A_SESSION = [
+  ...Object.entries(STRICT).flatMap(([line, name]) => (name === null ? [] : [line])),
+  ...['export answers --out FOLDER/new', 'export --format fhir-ndjson --out FOLDER/new'],
+]
+
+it.each(OPEN_A_SESSION)('%s closes its session where a query fails', async (line) => {
+  const refuse = () => {
+    throw Object.assign(new Error('x'), { code: '53100' })
+  }
+  const close = vi.fn(async () => {})
+  const session = {
+    db: new Proxy({}, { get: () => refuse }),
+    client: new Proxy({}, { get: () => async () => refuse() }),
+    [Symbol.asyncDispose]: close,
+  }
+  vi.mocked(openSession).mockResolvedValue(session as never)
+  expect(await codeOf(line)).toEqual([
+    expect.any(Number),
+    expect.stringMatching(/^(disk_full|file_unreadable|role_refused)$/),
+  ])
+  expect([close.mock.calls.length, vi.mocked(openSession).mock.calls.length]).toEqual([1, 1])
+})
+
+it.each([...Object.keys(STRICT), ...OPEN_A_SESSION.slice(-2)])(
+  '%s leaves an embedded server where it fails',
+  async (line) => {
+    const stop = vi.fn(async () => {})
+    vi.mocked(openEmbedded).mockResolvedValue({ url, stop } as never)
+    vi.mocked(requireMigrated).mockRejectedValue(behind)
+    expect(await codeOf(line, { INTAKE_DATA_DIR: folder })).toEqual([
+      1,
+      expect.stringMatching(/^(database_behind|connections)$/),
+    ])
+    expect([vi.mocked(openEmbedded).mock.calls.length, stop.mock.calls.length]).toEqual([1, 1])
+  },
+)
 
 it('every command is one of these, migrates, or opens no warehouse', async () => {
   const output = { write: () => true }
