@@ -131,7 +131,8 @@ describe('each command', () => {
       expect.soft(tooWide(shown.stdout), 'on a terminal').toEqual([])
     const piped = await runCommand(words, env)
     expect(piped.output).not.toContain(ESCAPE)
-    const { stdout, stderr } = await runCommand([...words, '--json'], env)
+    // On a terminal too.
+    const { stdout, stderr } = await runCommand([...words, '--json'], env, { columns: WIDTH })
     expect.soft(() => JSON.parse(stdout), stdout.slice(0, 300)).not.toThrow()
     expect(`${stdout}${stderr}`).not.toContain(ESCAPE)
   })

@@ -32,9 +32,13 @@ it.each([
   ['', 'null'],
 ])('of the body %j, the document has %s', async (body, shown) => {
   says(body, 200, { 'x-b': 'two', 'x-a': 'one', date: 'd', connection: 'close' })
-  const { stdout } = await api(['GET', '/v2/forms', '--json'])
-  expect(stdout).toMatch(/^\{\n {2}"status": 200,\n {2}"headers": \{\n( {4}"[\w-]+": "[^"]*",?\n)+ {2}\},\n/)
-  expect(stdout.slice(stdout.indexOf('  "body"'))).toBe(`  "body": ${shown}\n}\n`)
+  for (const columns of [undefined, 80]) {
+    const { stdout } = await api(['GET', '/v2/forms', '--json'], columns)
+    expect(stdout).toMatch(
+      /^\{\n {2}"status": 200,\n {2}"headers": \{\n( {4}"[\w-]+": "[^"]*",?\n)+ {2}\},\n/,
+    )
+    expect(stdout.slice(stdout.indexOf('  "body"'))).toBe(`  "body": ${shown}\n}\n`)
+  }
 })
 
 it('headers are all shown, but for those that are named like credentials', async () => {

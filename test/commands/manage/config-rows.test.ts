@@ -175,7 +175,14 @@ it('of a configuration that is wrong no value is shown, its place is, and the mi
 it('variables that look like settings are named in alphabetical order, and only those that are none', async () => {
   const env = {
     ...{ INTAKE_ZEBRA: '1', INTAKE_CORN: '1', INTAKE_CRON: 'off', INTAKE_CRON_FILE: '', INTAKE_EMPTY: '' },
-    ...{ INTAKE_APPLE_FILE: 'x', INTAKE_lower: 'x', OTHER: 'x', INTAKE_7: 'x' },
+    ...{
+      INTAKE_APPLE_FILE: 'x',
+      INTAKE_lower: 'x',
+      OTHER: 'x',
+      INTAKE_7: 'x',
+      INTAKE_TEAM: '',
+      LOG_LEVEL: '',
+    },
     ...{ DATABASE_URL: 'postgres://u@127.0.0.1', INTAKE_ENV_FILE: write('none.env', '') },
   }
   const { stdout } = await show(env, '--json')

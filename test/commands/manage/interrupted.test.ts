@@ -65,3 +65,23 @@ it.each([
   expect([code, said]).toEqual([143, { stdout: '', stderr: says }])
   expect(service.received).toHaveLength(1)
 })
+
+it.each([[['api', 'POST', '/v2/patients']], [['api', 'DELETE', '/v2/x']], [UPLOAD]])(
+  '%j whose connection is lost is not called interrupted',
+  async (words) => {
+    let stderr = ''
+    answer = (_, response) => response.destroy()
+    const code = await runProgram(words, {
+      env: {
+        ...{ INTAKE_BASE_URL: service.url, INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's', LOG_LEVEL: 'silent' },
+      },
+      ...{ stdout: { write: () => true }, stderr: { write: (text) => (stderr += String(text)) } },
+      ...{ signal: new AbortController().signal, version: '0.0.0' },
+    })
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^error: .*; whether it took effect is not known\n/),
+    ])
+    expect(service.received).toHaveLength(1)
+  },
+)
