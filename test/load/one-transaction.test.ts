@@ -12,11 +12,15 @@ import { type Reply, scripted } from './scripted.ts'
 /** A session that writes down each statement: its verb and the tables that it names. */
 function writing(replies: readonly (readonly [RegExp, () => Reply])[] = []) {
   const steps: string[] = []
+  /** Whether the login is bound by policies. */
+  const looks: string[] = []
   const reply = (statement: string) => replies.find(([pattern]) => pattern.test(statement))?.[1]() ?? []
   const note = (statement: string) => {
     const text = statement.replace(/\s+/g, ' ').trim()
-    // Asked once of a connection.
-    if (text.includes('row_security_active')) return text
+    if (text.includes('row_security_active')) {
+      looks.push(text)
+      return text
+    }
     if (text.includes(`set_config('timezone'`)) {
       steps.push('zone')
       return text
@@ -39,7 +43,7 @@ function writing(replies: readonly (readonly [RegExp, () => Reply])[] = []) {
       return new Writable({ write: (_piece, _encoding, done) => done() })
     },
   }
-  return { steps, session: { client, db } as unknown as Session }
+  return { steps, looks, session: { client, db } as unknown as Session }
 }
 
 const taken = {
@@ -62,7 +66,7 @@ const ERASED = 'select intake_ops.hold_erasures'
 const END = ['select intake_ops.checkpoints', 'commit']
 
 test('a batch that is copied, with its findings and dead letters', async () => {
-  const { steps, session } = writing([OURS, UNBOUND, DEAD])
+  const { steps, looks, session } = writing([OURS, UNBOUND, DEAD])
   const lines = linesOf(patients, [person('a', { date_birth: 'never', mood: 1 }), person('b')])
   const result = await loadBatch(session, { stream: patients, taken, lines, deadLetters: [dead] }, 'straight')
   expect(result).toEqual({ changed: 2, deleted: 0, erased: 0, deadLetters: 1, problems: 1, conflicts: [] })
@@ -71,6 +75,9 @@ test('a batch that is copied, with its findings and dead letters', async () => {
     ...['insert intake_ops.problems', 'insert intake_ops.drift'],
     ...[ERASED, ...STORED, ...END],
   ])
+  // Asked once of a connection, for all tables and batches.
+  await loadBatch(session, { stream: patients, taken, lines, deadLetters: [] }, 'straight')
+  expect(looks).toHaveLength(1)
 })
 
 test('a batch that is merged: staged, locked, compared, without its losers', async () => {

@@ -223,3 +223,19 @@ test('a process that leaves while it explains a rejection leaves that to others,
     true,
   ])
 })
+
+test('clocks that drift apart are compared anew, although the store answers more slowly since', () => {
+  const { limit, part, time } = open()
+  limit.adopt(model(7), NOW)
+  const offsets = [10, 12, 12, 12, 12, 12].map((milliseconds, seconds) => {
+    time.now += 10 * SECOND
+    limit.accepted(limit.sent(time.now), time.now)
+    part.begin(false)
+    time.now += milliseconds * 1_000
+    const stored = { ...emptyDivision(), model: model(7), revision: 1 }
+    const { sends } = part.change(stored, time.now + seconds * SECOND).division.holders.me!
+    part.done()
+    return Math.round((sends.at(-1)![0] - time.now) / SECOND)
+  })
+  expect(offsets.map(Math.abs)).toEqual([0, 0, 0, 0, 4, 5])
+})

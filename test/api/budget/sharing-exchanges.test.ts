@@ -12,7 +12,12 @@ const SECOND = 1_000_000
 /** A process that has `demand`, and a store that answers after a millisecond. */
 function open(stored: Partial<Division> = {}, limit = new Limit(4)) {
   const { clock, run } = openSimulatedClock()
-  const store = { division: { ...emptyDivision(), ...stored } as Division, isAway: false, updates: 0 }
+  const store = {
+    division: { ...emptyDivision(), ...stored } as Division,
+    isAway: false,
+    hangs: false,
+    updates: 0,
+  }
   const demand = { waiting: 1, urgent: 0 }
   const timers = { open: 0 }
   const counted: Clock = {
@@ -32,6 +37,7 @@ function open(stored: Partial<Division> = {}, limit = new Limit(4)) {
       async update(change) {
         store.updates += 1
         await clock.sleep(1)
+        if (store.hangs) await new Promise(() => {})
         if (store.isAway) throw new Error('away')
         store.division = change(store.division, clock.now()).division
       },
@@ -133,4 +139,18 @@ test('a process that ends while it joins leaves again, and no timer keeps it ali
   await joined.run(0.1)
   await left
   expect([timers.open, joined.timers.open]).toEqual([0, 0])
+})
+
+test('a process whose store hangs sends no more a fifth of a second before the others take its permits, and goes on alone later', async () => {
+  const { sharing, store, run } = open()
+  sharing.mayGo()
+  await run(0.01)
+  store.hangs = true
+  const permitted: boolean[] = []
+  for (const seconds of [1.78, 0.02, 1.18, 0.02]) {
+    await run(seconds)
+    permitted.push(sharing.mayGo())
+  }
+  // The lease is of two seconds from the last exchange; the one that hangs began a second after it, and is given up after two.
+  expect(permitted).toEqual([true, false, false, true])
 })

@@ -1,10 +1,18 @@
 /** The connections to a service: how many, how long each part of an answer may take, and how they end. */
-import { expect, test, vi } from 'vitest'
-import { openClient } from '../../../src/api/client.ts'
+import { Readable } from 'node:stream'
+import { beforeEach, expect, test, vi } from 'vitest'
+import { type ClientOptions, openClient } from '../../../src/api/client.ts'
 import { DEFAULT_TIMEOUTS, openWire } from '../../../src/api/http/wire.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 
-const pools = vi.hoisted(() => ({ opened: [] as unknown[], ended: [] as string[] }))
+const pools = vi.hoisted(() => ({
+  opened: [] as unknown[],
+  ended: [] as string[],
+  requests: [] as object[],
+  /** The pieces of the answer; null: none comes. */
+  pieces: [] as object[] | null,
+  limits: [] as number[],
+}))
 
 vi.mock('undici', async (original) => ({
   ...(await original<object>()),
@@ -12,11 +20,33 @@ vi.mock('undici', async (original) => ({
     constructor(...options: unknown[]) {
       pools.opened.push(options)
     }
+    async request(request: object) {
+      pools.requests.push(request)
+      const { pieces } = pools
+      if (pieces === null) await new Promise(() => {})
+      return { statusCode: 200, headers: {}, body: Readable.from(pieces!) }
+    }
     destroy = async () => void pools.ended.push('destroyed')
     close = async () => void pools.ended.push('closed')
   },
 }))
 
+vi.mock('../../../src/api/http/read-stream.ts', async (original) => ({
+  ...(await original<object>()),
+  unpackedStream: (_received: unknown, { maxBytes }: { maxBytes: number }) => {
+    pools.limits.push(maxBytes)
+    return null
+  },
+}))
+
+beforeEach(() => Object.assign(pools, { opened: [], ended: [], requests: [], pieces: [], limits: [] }))
+
+const clientOf = (more: Partial<ClientOptions> = {}) =>
+  openClient({
+    ...{ baseUrl: 'http://forms.example.com:8080/intake', apiKey: 'k', apiSecret: 's', apiVersion: '' },
+    ...{ concurrency: 4, clock: systemClock, random: () => 0, logger: { debug: () => {} } as never },
+    ...more,
+  })
 const opened = () => pools.opened.splice(0)
 
 test('a wire has so many connections to one origin, with a limit for each part of an answer, and ends them at once', async () => {
@@ -36,17 +66,12 @@ test('a wire has so many connections to one origin, with a limit for each part o
     ],
   ])
   await wire.close()
-  expect(pools.ended.splice(0)).toEqual(['destroyed'])
+  expect(pools.ended).toEqual(['destroyed'])
 })
 
 test('a client has the usual limits, those of its caller instead, and waits for no answer longer than its team waits', async () => {
-  const optionsOf = async (more: object) => {
-    const client = openClient({
-      ...{ baseUrl: 'http://forms.example.com:8080/intake', apiKey: 'k', apiSecret: 's', apiVersion: '' },
-      ...{ concurrency: 4, clock: systemClock, random: () => 0, logger: {} as never },
-      ...more,
-    })
-    await client.close()
+  const optionsOf = async (more: Partial<ClientOptions>) => {
+    await clientOf(more).close()
     const [[origin, options]] = opened() as [[string, Record<string, unknown>]]
     expect(origin).toBe('http://forms.example.com:8080')
     const { connections, connect, headersTimeout, bodyTimeout } = options
@@ -62,4 +87,59 @@ test('a client has the usual limits, those of its caller instead, and waits for 
   })
   expect(pools.ended).toEqual(['destroyed', 'destroyed', 'destroyed'])
   expect(DEFAULT_TIMEOUTS).toEqual({ connect: 10_000, headers: 60_000, bodyIdle: 30_000, attempt: 600_000 })
+})
+
+test('a request has the credentials, and a version of the service only if one is configured', async () => {
+  const headers = { 'x-api-key': 'k', 'x-api-secret': 's', 'accept-encoding': 'gzip, deflate, br' }
+  const json = { accept: 'application/json' }
+  await clientOf().get('/v2/forms')
+  await clientOf({ apiVersion: 'v2.1', version: '1.2.3' }).request('POST', '/v2/forms', {
+    as: 'bytes',
+    body: {},
+  })
+  expect(pools.requests).toEqual([
+    {
+      ...{ method: 'GET', path: '/intake/v2/forms', body: null, signal: expect.any(AbortSignal) },
+      headers: { ...headers, ...json, 'user-agent': 'intake-sync/0' },
+    },
+    {
+      ...{ method: 'POST', path: '/intake/v2/forms', body: '{}', signal: expect.any(AbortSignal) },
+      headers: {
+        ...{ ...headers, accept: '*/*', 'content-type': 'application/json' },
+        ...{ 'user-agent': 'intake-sync/1.2.3', 'x-api-version': 'v2.1' },
+      },
+    },
+  ])
+})
+
+test('an answer may have 256 MiB, and a streamed one 16 GiB, unless the caller says otherwise', async () => {
+  const MIB = 1024 * 1024
+  const sizeOf = async (length: number, maxBytes?: number) => {
+    pools.pieces = [{ length }]
+    const client = clientOf(maxBytes === undefined ? {} : { maxBytes })
+    return await client.get('/v2/forms', { as: 'bytes' }).then(
+      ({ bytes }) => bytes,
+      ({ code }) => code,
+    )
+  }
+  expect(await sizeOf(256 * MIB)).toBe(256 * MIB)
+  expect(await sizeOf(256 * MIB + 1)).toBe('too_large')
+  expect([await sizeOf(7, 7), await sizeOf(8, 7)]).toEqual([7, 'too_large'])
+  await clientOf({ maxBytes: 7 }).stream('GET', '/v2/forms')
+  await clientOf().stream('GET', '/v2/forms', { maxBytes: 8 })
+  expect(pools.limits).toEqual([16 * 1024 * MIB, 8])
+})
+
+test('a client that is closed ends its requests, those that are under way and those that come', async () => {
+  pools.pieces = null
+  const client = clientOf()
+  const underWay = client.get('/v2/forms')
+  underWay.catch(() => {})
+  await vi.waitFor(() => expect(pools.requests).toHaveLength(1))
+  const { signal } = pools.requests[0] as { signal: AbortSignal }
+  expect(signal.aborted).toBe(false)
+  await client.close()
+  expect([signal.aborted, (signal.reason as Error).message]).toEqual([true, 'the client is closed'])
+  await expect(client.get('/v2/forms')).rejects.toThrow('the client is closed')
+  expect(pools.requests).toHaveLength(1)
 })

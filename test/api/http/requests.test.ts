@@ -60,5 +60,10 @@ test.each([
     const { stream } = await heard.client.stream(method, path, { params: { id: 'f' }, maxBytes: 10 })
     const error = (await errorOf(stream.toArray())) as ApiError
     expect(error).toMatchObject({ code: 'too_large', verdict, outcomeKnown })
+    expect(error.hint).toBe(
+      outcomeKnown
+        ? 'Give `maxBytes` a larger value.'
+        : 'Check whether the change took effect before repeating it.',
+    )
   },
 )
