@@ -167,7 +167,10 @@ export class Part {
     const isKnown = isSameLimit(model, limit.known)
     // A configured one also where an attempt that was not stored took over another, from a division of the same revision.
     const isOther = isFixed ? !isKnown || (isChanged && !limit.isConfigured) : isChanged
+    const { episode } = limit
     if (isOther && model !== null) limit.adopt(model, now)
+    // The rejection that this process is to explain is not explained by what another has learned.
+    if (this.isOwner) limit.takeOver(episode)
     limit.isFixed = isFixed
     const { permits } = holders[this.#name]!
     if (limit.share!.count !== permits) limit.share!.reset(permits)

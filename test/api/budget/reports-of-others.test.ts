@@ -42,30 +42,41 @@ const model = (count: number, seconds: number): ModelState => ({
   ...{ unsure: false, raise: 0, waitBeforeRaise: 30 * SECOND },
 })
 
-test('a process that takes over a rejection waits for the reports of the others before it explains it', () => {
-  const time = { now: NOW }
-  const clock = { now: () => time.now, sleep: async () => {} }
-  const part = new Part({ name: 'me', limit: new Limit(4), clock, demand: () => ({ waiting: 1, urgent: 0 }) })
-  const holder = { since: 1, wants: null, urgent: 0, sends: [], isFixed: false, until: 2 * NOW, permits: 0 }
-  const rejection = {
-    sentAt: NOW - 9 * SECOND,
-    seenAt: NOW - 8 * SECOND,
-    rejections: 1,
-    retryAfter: 2 * SECOND,
-  }
-  let division: Division = { ...emptyDivision(), model: model(4, 1), revision: 1, holders: { a: holder } }
-  const ownerAfter = (milliseconds: number) => {
-    time.now = NOW + milliseconds * 1_000
-    part.begin(false)
-    division = part.change(division, time.now).division
-    part.done()
-    expect(part.isOwner).toBe(division.episode?.owner === 'me')
-    return division.episode?.owner ?? 'explained'
-  }
-  expect(ownerAfter(-1)).toBe('explained')
-  division = { ...division, episode: { owner: 'gone', ...rejection } }
-  expect([0, 149, 150].map(ownerAfter)).toEqual(['me', 'me', 'explained'])
-})
+test.each([
+  ['it has agreed on a limit with the others before', true],
+  ['it joins them just then', false],
+])(
+  'a process that takes over a rejection waits for the reports of the others before it explains it: %s',
+  (_, isKnown) => {
+    const time = { now: NOW }
+    const clock = { now: () => time.now, sleep: async () => {} }
+    const part = new Part({
+      name: 'me',
+      limit: new Limit(4),
+      clock,
+      demand: () => ({ waiting: 1, urgent: 0 }),
+    })
+    const holder = { since: 1, wants: null, urgent: 0, sends: [], isFixed: false, until: 2 * NOW, permits: 0 }
+    const rejection = {
+      sentAt: NOW - 9 * SECOND,
+      seenAt: NOW - 8 * SECOND,
+      rejections: 1,
+      retryAfter: 2 * SECOND,
+    }
+    let division: Division = { ...emptyDivision(), model: model(4, 1), revision: 1, holders: { a: holder } }
+    const ownerAfter = (milliseconds: number) => {
+      time.now = NOW + milliseconds * 1_000
+      part.begin(false)
+      division = part.change(division, time.now).division
+      part.done()
+      expect(part.isOwner).toBe(division.episode?.owner === 'me')
+      return division.episode?.owner ?? 'explained'
+    }
+    if (isKnown) expect(ownerAfter(-1)).toBe('explained')
+    division = { ...division, episode: { owner: 'gone', ...rejection } }
+    expect([0, 149, 150].map(ownerAfter)).toEqual(['me', 'me', 'explained'])
+  },
+)
 
 test('what was sent in two windows is remembered, however many requests that is, and what was sent before is not', () => {
   const limit = new Limit(4)
