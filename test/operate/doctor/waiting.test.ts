@@ -1,4 +1,4 @@
-/** What waits in the warehouse, and looks of doctor that fail: each is one check, and the others run all the same. */
+/** Questions and runs of the warehouse that wait, and looks of doctor that fail: each is one check, and the others run. */
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { IntakeError } from '../../../src/core/errors.ts'
 import { type Check, failed, ok, warning } from '../../../src/operate/doctor/check.ts'
