@@ -155,6 +155,7 @@ function settings(options: ConnectionOptions): pg.ClientConfig {
     `lock_timeout=${lockTimeout}`,
     'statement_timeout=0',
     'idle_in_transaction_session_timeout=0',
+    'idle_session_timeout=0',
     ...KEEPALIVES,
     'standard_conforming_strings=on',
     ...(options.planner ?? []),

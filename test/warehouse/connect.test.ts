@@ -18,6 +18,7 @@ const NAMES = [
   'lock_timeout',
   'statement_timeout',
   'idle_in_transaction_session_timeout',
+  'idle_session_timeout',
   'TimeZone',
   'search_path',
   'work_mem',
@@ -39,6 +40,7 @@ const OURS = {
   lock_timeout: '10000',
   statement_timeout: '0',
   idle_in_transaction_session_timeout: '0',
+  idle_session_timeout: '0',
   TimeZone: 'UTC',
   client_encoding: 'UTF8',
   DateStyle: expect.stringMatching(/^ISO/),
@@ -54,7 +56,8 @@ function withParameter(name: string, value: string): string {
 test('the settings of a database do not apply to our sessions', async () => {
   await using owner = await openSession({ url: database.url, purpose: 'connect test' })
   const name = pg.escapeIdentifier(new URL(database.url).pathname.slice(1))
-  for (const limit of ['statement_timeout', 'idle_in_transaction_session_timeout', 'lock_timeout'])
+  const idle = ['idle_in_transaction_session_timeout', 'idle_session_timeout']
+  for (const limit of ['statement_timeout', ...idle, 'lock_timeout'])
     await owner.client.query(`alter database ${name} set ${limit} = '7s'`)
   await owner.client.query(`
     alter database ${name} set timezone = 'Asia/Tokyo';

@@ -84,3 +84,34 @@ test.each([
     expect(await settings()).toEqual(before)
   },
 )
+
+test('a session has its own settings, and those of its purpose in addition, whatever the server has', async () => {
+  await using database = await createTestDatabase({ empty: true })
+  const settingsOf = async (planner?: readonly string[]) => {
+    const options = planner === undefined ? {} : { planner }
+    await using session = await openSession({ url: database.url, purpose: 'test', ...options })
+    const { rows } = await session.client.query<{ name: string; setting: string }>(
+      `select name, setting from pg_settings where source in ('client', 'session')`,
+    )
+    return Object.fromEntries(rows.map(({ name, setting }) => [name, setting]))
+  }
+  const own = await settingsOf()
+  expect(own).toEqual({
+    ...{
+      application_name: 'intake-sync test',
+      client_encoding: 'UTF8',
+      TimeZone: 'UTC',
+      DateStyle: 'ISO, MDY',
+    },
+    ...{ lock_timeout: '10000', statement_timeout: '0', standard_conforming_strings: 'on' },
+    ...{ idle_in_transaction_session_timeout: '0', idle_session_timeout: '0' },
+    ...{ tcp_keepalives_idle: '5', tcp_keepalives_interval: '2', tcp_keepalives_count: '3' },
+  })
+  const byKey = { ...own, enable_seqscan: 'off', jit: 'off' }
+  expect(await settingsOf(PLANNER.load)).toEqual(byKey)
+  expect(await settingsOf(PLANNER.drain)).toEqual({ ...byKey, enable_bitmapscan: 'off' })
+  expect(await settingsOf(PLANNER.inbox)).toEqual({
+    ...{ ...byKey, plan_cache_mode: 'force_generic_plan', enable_hashjoin: 'off', enable_mergejoin: 'off' },
+  })
+  expect(await settingsOf(PLANNER.compare)).toEqual({ ...own, enable_nestloop: 'off', jit: 'off' })
+})
