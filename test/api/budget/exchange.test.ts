@@ -127,7 +127,11 @@ test('a process whose requests do not wait wants what it sent in a window of any
   const { limit, exchange } = open(undefined, 0)
   const stored = exchange({ model: model(9, 10), revision: 1 })
   for (const age of [11, 9, 5]) limit.accepted(limit.sent(NOW - age * SECOND), NOW - age * SECOND)
+  limit.pressedAt = NOW - 1.3 * SECOND
   expect(exchange(stored).holders.me!.wants).toBe(3)
+  // One that waited just now would use any number.
+  limit.pressedAt = NOW - 1.1 * SECOND
+  expect(exchange(stored).holders.me!.wants).toBe(null)
 })
 
 test('permits that pay for a lower limit wake nobody: no other process has more to use', () => {
