@@ -1,7 +1,7 @@
 /** What sql/roles.sql grants to each role, in each schema: this and no more. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openSession } from '../../src/warehouse/connect.ts'
-import { ensureRoles } from '../../src/warehouse/migrations.ts'
+import { ensureRoles, sqlFile } from '../../src/warehouse/migrations.ts'
 import { openWarehouse, query } from '../e2e/support/scene.ts'
 import type { TestDatabase } from '../support/database.ts'
 
@@ -119,6 +119,39 @@ test('a reader of its own role finds its own schemas first, and only these roles
     { role: 'intake_loader', may: 'CONNECT TEMPORARY' },
     { role: 'intake_researcher', may: 'CONNECT' },
   ])
+})
+
+test.each([
+  ['', ''],
+  ['create table intake.more (n int)', ''],
+  ['create schema intake_dbt; create view intake_dbt.mine as select 1 as n', ''],
+  ['create schema graphile_worker; create table graphile_worker.jobs (n int)', ''],
+  [
+    'create table public.of_an_extension (n int); alter extension plpgsql add table public.of_an_extension',
+    '',
+  ],
+  ['create sequence public.numbers; create type public.mood as enum ()', ''],
+  ['create table public.theirs (n int)', 'CONNECT TEMPORARY'],
+  ['create table public.theirs (n int) partition by list (n)', 'CONNECT TEMPORARY'],
+  ['create view public.theirs as select 1 as n', 'CONNECT TEMPORARY'],
+  ['create materialized view public.theirs as select 1 as n', 'CONNECT TEMPORARY'],
+  [
+    'create foreign data wrapper w; create server s foreign data wrapper w; create foreign table public.theirs (n int) server s',
+    'CONNECT TEMPORARY',
+  ],
+  ['create schema intakes; create table intakes.theirs (n int)', 'CONNECT TEMPORARY'],
+  ['create schema my_intake; create table my_intake.theirs (n int)', 'CONNECT TEMPORARY'],
+])('everybody may connect only where others have relations: %j', async (made, may) => {
+  await using session = await openSession({ url: warehouse.url, purpose: 'roles' })
+  await session.client.query(`begin; do $$ begin
+    execute format('grant connect, temporary on database %I to public', current_database()); end $$; ${made}`)
+  await session.client.query(await sqlFile('roles.sql'))
+  const { rows } = await session.client.query(
+    `select coalesce(string_agg(acl.privilege_type, ' ' order by acl.privilege_type), '') as may
+     from pg_database d cross join aclexplode(d.datacl) acl where d.datname = current_database() and acl.grantee = 0`,
+  )
+  await session.client.query('rollback')
+  expect(rows).toEqual([{ may }])
 })
 
 test('every table of intake with a team has two policies: readers see the teams granted to them, and the loader all', async () => {
