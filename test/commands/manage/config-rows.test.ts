@@ -192,3 +192,29 @@ it('variables that look like settings are named in alphabetical order, and only 
     row('INTAKE_CRON', 'off', 'environment', 'INTAKE_CRON'),
   ])
 })
+
+it('values and places are shown without control characters, and an empty version as one', async () => {
+  const key = write('key\u001b', 'k')
+  const env = {
+    ...{
+      INTAKE_DATA_DIR: 'data\u001b',
+      INTAKE_API_KEY_FILE: key,
+      INTAKE_API_SECRET: 's',
+      INTAKE_API_VERSION: '',
+    },
+    ...{ INTAKE_BASE_URL: 'https://f.example.com', INTAKE_ENV_FILE: write('none.env', '') },
+  }
+  const { code, stdout } = await show(env)
+  const lines = stdout.split('\n').map((line) => line.split(/ {2,}/))
+  const place = `INTAKE_API_KEY_FILE=${key.replace('\u001b', '\\x1b')}`
+  for (const line of [
+    ['INTAKE_DATA_DIR', 'data\\x1b', 'environment'],
+    ['INTAKE_API_KEY', '(hidden)', place],
+    ['INTAKE_API_VERSION', 'environment'],
+  ])
+    expect(lines).toContainEqual(line)
+  expect([code, stdout.includes('\u001b')]).toEqual([0, false])
+  expect(rowsOf((await show(env, '--json')).stdout)).toContainEqual(
+    row('INTAKE_DATA_DIR', 'data\u001b', 'environment', 'INTAKE_DATA_DIR'),
+  )
+})
