@@ -151,8 +151,10 @@ describe('a warehouse that fails', () => {
     await expect.poll(() => refetcher.trouble()).toContain('the disk of the warehouse is full')
     // Within the second, nothing is tried.
     for (let looks = 0; looks < 5; looks++) await systemClock.sleep(20)
-    expect(logged).toHaveLength(1)
-    expect(logged[0]).toContain('records cannot be fetched: the disk of the warehouse is full')
+    const msg = expect.stringMatching(/^records cannot be fetched: the disk of the warehouse is full/)
+    expect(logged.map((line) => JSON.parse(line))).toEqual([
+      { level: 50, time: expect.any(Number), team: 'default', code: 'disk_full', msg },
+    ])
     await scene.rows('drop function refuse cascade')
     present += 1_100_000
     refetcher.wake()
@@ -445,13 +447,20 @@ describe('an answer by id', () => {
   })
 
   test.each([
-    ['401', answering(401), 'INTAKE_API_KEY'],
-    ['403', answering(403), 'INTAKE_API_KEY'],
-    ['405', answering(405), '`paths`'],
-    ['a redirect', answering(307, {}, { location: 'http://elsewhere.invalid/' }), 'INTAKE_BASE_URL'],
-  ])('that is %s stops the stream, with a hint; its refetches stay due', async (_, answer, hint) => {
+    ['401', answering(401), 'INTAKE_API_KEY', 'no_credentials'],
+    ['403', answering(403), 'INTAKE_API_KEY', 'bad_credentials'],
+    ['405', answering(405), '`paths`', 'not_allowed'],
+    [
+      'a redirect',
+      answering(307, {}, { location: 'http://elsewhere.invalid/' }),
+      'INTAKE_BASE_URL',
+      'redirected',
+    ],
+  ])('that is %s stops the stream, with a hint; its refetches stay due', async (_, answer, hint, code) => {
     await fetchThree(answer)
-    await using refetcher = open()
+    const logged: string[] = []
+    const logger = pino({ base: null, timestamp: false }, { write: (line) => void logged.push(line) })
+    await using refetcher = open({ logger })
     await expect.poll(() => refetcher.trouble()).toContain(hint)
     await refetcher.idle()
     const seen = (id = 'p1') => service.received.filter(({ url }) => url.endsWith(`/${id}`)).length
@@ -473,6 +482,10 @@ describe('an answer by id', () => {
       { id: 'p2', attempts: 0, failures: 0, due: true },
     ])
     expect(refetcher.trouble()).toContain(hint)
+    const msg = `records cannot be fetched: ${refetcher.trouble()}`
+    expect(logged.map((line) => JSON.parse(line))).toEqual([
+      { level: 50, team: 'default', stream: 'patients', code, msg },
+    ])
   })
 
   test.each([

@@ -81,3 +81,100 @@ it('files are their names, signatures the names of the signers', () => {
   expect(agrees('Ann', column('signature'), { ...NOTHING, signers: ['Ann'] })).toBe(true)
   expect(agrees('', column('signature'), { ...NOTHING, signers: ['Ann'] })).toBe(false)
 })
+
+const cells = (...all: readonly (readonly [string | null, string | null, string | null])[]) => ({
+  ...NOTHING,
+  cells: all.map(([row, column, value]) => ({ row, column, value })),
+})
+const twice = cells(['A', 'D', '1'], ['A', 'D', '2'])
+
+it.each([
+  [
+    'a box that nobody was asked for is an open one',
+    'checkbox',
+    'Q',
+    NOTHING,
+    { '': true, False: true, yes: false },
+  ],
+  [
+    'a choice without a text is left out',
+    'multiple_choice',
+    'Q',
+    answered(['a', null, 'b']),
+    { 'a, b': true, 'a, , b': false },
+  ],
+  [
+    'line ends of any system are equal',
+    'long_text',
+    'Q',
+    answered(['a\nb\nc']),
+    { 'a\rb\r\nc': true, 'a b c': false },
+  ],
+  [
+    'an answer is compared with its blanks and capitals',
+    'short_text',
+    'Q',
+    answered(['a']),
+    { a: true, ' a': false, A: false },
+  ],
+  [
+    'a table without a text of a column is not compared',
+    'matrix',
+    'Q',
+    cells(['A', null, '1']),
+    { '1': null, '': null },
+  ],
+  [
+    'one cell without texts makes the others unknown',
+    'matrix',
+    'Q - A - D',
+    cells(['A', 'D', '1'], [null, 'D', '2']),
+    { '1': null },
+  ],
+  [
+    'a cell of a table that is there twice is the last, or both',
+    'matrix',
+    'Q - A - D',
+    twice,
+    { '2': true, '1; 2': true, '1, 2': true, '1': false },
+  ],
+  ['a table has the last value of a cell', 'matrix', 'Q', twice, { 'A / D: 2': true, 'A / D: 1': false }],
+  [
+    'a cell that was emptied is in no line',
+    'matrix',
+    'Q',
+    cells(['A', 'D', '1'], ['A', 'E', '3'], ['A', 'D', null]),
+    { 'A / E: 3': true, 'A / D: 1\nA / E: 3': false },
+  ],
+  [
+    'a table of empty cells is empty',
+    'matrix',
+    'Q',
+    cells(['A', 'D', ''], ['A', 'E', null]),
+    { '': true, 'A / D: ': false },
+  ],
+  [
+    'a file without a name has an empty place',
+    'file',
+    'Q',
+    { ...NOTHING, files: ['a.png', null] },
+    { 'a.png; ': true, '': true, 'a.png': false },
+  ],
+  [
+    'files that have no name are an empty cell',
+    'file',
+    'Q',
+    { ...NOTHING, files: [null, null] },
+    { '': true, '; ': false },
+  ],
+  [
+    'of several signers the last, or all',
+    'signature',
+    'Q',
+    { ...NOTHING, signers: ['Ann', 'Bo'] },
+    { Bo: true, 'Ann; Bo': true, Ann: false },
+  ],
+])('%s', (_, type, title, sheet, texts) => {
+  const judged = Object.keys(texts).map((text) => [text, agrees(text, column(type, title), sheet)])
+  expect(Object.fromEntries(judged)).toEqual(texts)
+})
