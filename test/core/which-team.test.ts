@@ -25,6 +25,8 @@ describe('a request', () => {
     ['is not for the only team if it names another', ['north'], 'south', undefined],
     ['is not for default if it names another', ['north', 'default'], 'south', undefined],
     ['names a team to the letter', ['north'], 'North', undefined],
+    ['with an empty name is for no team', ['default', 'north'], '', undefined],
+    ['with an empty name is not for the only team', ['default'], '', undefined],
   ])('%s', (_, names, name, expected) => {
     expect(teamOfRequest(teams(...names), name)?.name).toBe(expected)
   })

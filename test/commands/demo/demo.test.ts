@@ -26,7 +26,7 @@ const PLANTED = `
   insert into intake.forms (team_id, id, name, _version, _origin, _deleted_at) values
     (1, 'f', 'Insurance', now(), 'x', null), (1, 'g', 'Mood check', now(), 'x', null), (1, 'h', 'Insurance', now(), 'x', now());
   insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text) values
-    (1, 'f', 2, 'q2', 'number', 'How many?'), (1, 'f', 1, 'q1', 'single_choice', 'Who?'), (1, 'f', 3, 'q4', 'short_text', 'Why?'),
+    (1, 'f', 2, 'q2', 'number', 'How many?'), (1, 'f', 1, 'q1', 'single_choice', 'Who?'), (1, 'f', 3, 'q4', 'short_text', 'Why?'), (1, 'f', 4, 'q6', 'short_text', 'What else?'),
     (1, 'g', 1, 'q3', 'single_choice', 'How?'), (1, 'h', 1, 'q5', 'number', 'Not this');
   insert into intake.question_choices (team_id, form_id, question_position, question_id, position, choice_id, text) values
     (1, 'f', 1, 'q1', 2, 'b', 'B'), (1, 'f', 1, 'q1', 1, 'a', 'A'), (1, 'f', 2, 'q2', 1, 'c', 'C'),
@@ -82,6 +82,7 @@ it('its queries answer their questions', async () => {
       [1, 'Who?', 'single_choice', 'A|B'],
       [2, 'How many?', 'number', 'C'],
       [3, 'Why not?', 'short_text', ''],
+      [4, 'What else?', 'short_text', ''],
     ],
     [
       ['Another', 'Mood check'],
@@ -136,6 +137,7 @@ it('an analyst gets every answer and no name, and the session is its own again a
         ['How many?', 'number', 'shown', ''],
         ['Why not?', 'short_text', 'hidden', 'since it was reworded'],
       ],
+      ['What else?', 'short_text', 'hidden', ''],
       ['Not this', 'number', 'shown', ''],
     ],
   ])
