@@ -106,6 +106,9 @@ describe('the time that a run of workers still needs', () => {
     const unknown = [done('forms'), claimed('one', { pages: 5, fetched: 500 }), close]
     expect(etaOf(unknown)).toMatchObject({ slices_unknown: 1, expected_pages: null, seconds_left: null })
     expect(etaOf([...unknown, done('patients')])).toMatchObject({ expected_pages: 10, seconds_left: 20 })
+    // It has read more than the other team had.
+    const long = claimed('one', { pages: 15, fetched: 1_500 })
+    expect(etaOf([long, done('patients'), close])).toMatchObject({ expected_pages: 15, seconds_left: 0 })
     expect(etaOf([done('forms'), slice({ stream: 'forms' }), close])).toMatchObject({
       ...{ slices_left: 1, rate: null, slices_unknown: 0, seconds_left: null },
     })
