@@ -4,6 +4,7 @@ import pino from 'pino'
 import { expect, test } from 'vitest'
 import { DEFAULT_PATHS } from '../../../src/api/paths.ts'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
+import { IntakeError } from '../../../src/core/errors.ts'
 import { runChecks } from '../../../src/operate/doctor/doctor.ts'
 import { checkService, rateLimitCheck } from '../../../src/operate/doctor/service.ts'
 import { json, startService } from '../../api/support/service.ts'
@@ -186,4 +187,44 @@ test('requests of all teams are sent before any is answered: one that hangs dela
   expect(asked.map(({ name, status }) => `${name}: ${status}`)).toEqual(
     teams.map((name) => `credentials of ${name}: ok`),
   )
+})
+
+test.each([
+  [null, null, 'the service', ''],
+  ['production', null, 'the production environment of the service', ', for production'],
+  ['production', 'production', 'the production environment of the service', ', for production'],
+])(
+  'a refused pair of key and secret of environment %s (before: %s) is one failure with its hint',
+  async (name, before, who, of) => {
+    const headers = name === null ? {} : { 'x-service-environment': name }
+    await using service = await startService((_, response) =>
+      json(response, { detail: 'Forbidden.' }, 403, headers),
+    )
+    const [credentials] = await checkService(
+      { name: 'default', baseUrl: service.url, apiKey: 'k', apiSecret: 's', apiVersion: '', concurrency: 1 },
+      {
+        ...{ clock: systemClock, logger: pino({ level: 'silent' }), signal: new AbortController().signal },
+        ...{ environment: before, suffix: ' of north', limitMs: 60_000 },
+      },
+    )
+    expect(credentials).toEqual({
+      ...{ name: 'credentials of north', status: 'failed' },
+      detail: `${who} refuses the pair of key and secret (403): one of them is wrong, or they belong to another environment`,
+      hint: `copy both again from the service's dashboard${of}; a sandbox key is not valid in production`,
+    })
+  },
+)
+
+test('an interruption is no result about the service', async () => {
+  const controller = new AbortController()
+  const reason = new IntakeError('interrupted', { code: 'canceled', verdict: 'stop' })
+  await using service = await startService(() => controller.abort(reason))
+  const checking = checkService(
+    { name: 'default', baseUrl: service.url, apiKey: 'k', apiSecret: 's', apiVersion: '', concurrency: 1 },
+    {
+      ...{ clock: systemClock, logger: pino({ level: 'silent' }), signal: controller.signal },
+      ...{ environment: null, suffix: '', limitMs: 60_000 },
+    },
+  )
+  await expect(checking).rejects.toThrow('interrupted')
 })
