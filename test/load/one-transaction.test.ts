@@ -31,7 +31,13 @@ function writing(replies: readonly (readonly [RegExp, () => Reply])[] = []) {
     steps.push([verb, ...tables].join(' '))
     return text
   }
-  const db = scripted((statement) => reply(note(statement)))
+  /** The values of the last statement that begins so. */
+  const valuesOf = (beginning: string) => given.find(([statement]) => statement.startsWith(beginning))?.[1]
+  const given: [string, readonly unknown[]][] = []
+  const db = scripted((statement, values) => {
+    given.unshift([statement, values])
+    return reply(note(statement))
+  })
   const query = async (asked: string) => {
     const found = reply(note(asked))
     return { rows: found }
@@ -43,7 +49,7 @@ function writing(replies: readonly (readonly [RegExp, () => Reply])[] = []) {
       return new Writable({ write: (_piece, _encoding, done) => done() })
     },
   }
-  return { steps, looks, session: { client, db } as unknown as Session }
+  return { steps, looks, valuesOf, session: { client, db } as unknown as Session }
 }
 
 const taken = {
@@ -126,7 +132,7 @@ const file = {
 }
 
 test('a file: its zone, what replaces the file before it, its bytes, problems, questions and the change of its export', async () => {
-  const { steps, session } = writing([OURS, UNBOUND, [/match_columns/, () => [{ changed: '0' }]]])
+  const { steps, valuesOf, session } = writing([OURS, UNBOUND, [/match_columns/, () => [{ changed: '0' }]]])
   expect(await loadFile(session, { ...taken, stream: 'exports' }, file)).toEqual({
     rows: 1,
     cells: 1,
@@ -153,6 +159,9 @@ test('a file: its zone, what replaces the file before it, its bytes, problems, q
     ],
     ...['insert intake_ops.problems', ...END],
   ])
+  // Of this export alone: the rows of others are not locked.
+  expect(valuesOf('with wanted')).toContain('e')
+  expect(valuesOf('select intake_raw.match_columns')?.slice(0, 2)).toEqual([1, 'e'])
 })
 
 test('a file that is rejected, for the first time and again', async () => {
@@ -167,6 +176,8 @@ test('a file that is rejected, for the first time and again', async () => {
   const looks = ['begin', 'select intake_raw.export_files']
   const writes = [...files, ERASED, 'insert intake_raw.export_chunks']
   expect(first.steps).toEqual([...looks, ...writes, ERASED, ...STORED, ...END])
+  // A loaded file with the same bytes, and one of another export, are others.
+  expect(first.valuesOf('select "hash"')).toEqual([1, 'e', false])
   hash.value = Buffer.from('ab', 'hex')
   const again = writing([OURS, DEAD, rejected])
   await rejectFile(again.session, { ...taken, stream: 'exports' }, file, 'broken')
