@@ -282,6 +282,19 @@ test('a round whose warehouse is away fails with the first error, and its rows a
   expect(await left()).toMatchObject([{ id: 'p', attempts: 0, failures: 0 }])
 })
 
+test('a warehouse whose disk is full makes no dead letter of a record, whose request is due again', async () => {
+  rig.service.records.patients = [person('p')]
+  await ask(['p'])
+  await rig.rows(`create function full_disk() returns trigger language plpgsql as $$
+    begin raise exception 'no' using errcode = '53100'; end $$`)
+  await rig.rows(
+    'create trigger full_disk before insert on intake.patients for each row execute function full_disk()',
+  )
+  await expect(round()).rejects.toMatchObject({ code: 'disk_full' })
+  expect(await left()).toEqual([{ stream: 'patients', id: 'p', attempts: 0, failures: 0, due: true }])
+  expect(await rig.rows('select from intake_ops.dead_letters')).toEqual([])
+})
+
 test('a round keeps its claims while the service is slow', async () => {
   rig.service.records.patients = [person('p')]
   await ask(['p'])

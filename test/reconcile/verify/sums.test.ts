@@ -114,6 +114,10 @@ test('sides are equal where every row and cell of every table is, however they w
     expect([change, await judged(change)]).toEqual([change, different])
     expect([back, await judged(back)]).toEqual([back, equal])
   }
+  // A live row without a value is a row too.
+  const bare = `insert into intake.forms (team_id, id, _version, _origin) values (1, 'bare', now(), 'test')`
+  expect(await judged(bare)).toEqual([2, 3, false, true])
+  expect(await judged(`delete from intake.forms where id = 'bare'`)).toEqual(equal)
   // A tombstone with values is a row that a fresh load would not write, though it is not live.
   const spoiled = `update intake.forms set name = 'x' where id = 'gone'`
   expect(await judged(spoiled)).toEqual(different)
