@@ -61,6 +61,18 @@ it('without a command its document names each of them, once', async () => {
   expect(names).not.toContain('help')
 })
 
+it.each(['constructor', 'toString', '__proto__', ''])('%j is no command', async (word) => {
+  const { code, stdout } = await run(word, '--json')
+  expect([code, JSON.parse(stdout).error.message]).toEqual([2, `unknown command '${word}'`])
+})
+
+it('a command that a group does not have is named, and not taken for a missing one', async () => {
+  const { code, stdout } = await run('webhooks', 'nothing', '--json')
+  expect([code, JSON.parse(stdout).error.message]).toEqual([2, `unknown command 'nothing'`])
+  const missing = await run('webhooks', '--json')
+  expect(JSON.parse(missing.stdout).error.message).toMatch(/^webhooks needs a command: create, /)
+})
+
 it('help fits the terminal that it is written to: of an error that of stderr, else that of stdout', async () => {
   const widths = async (words: readonly string[], stdout: object, stderr: object) => {
     let text = ''
