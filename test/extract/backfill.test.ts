@@ -1,4 +1,5 @@
 /** A backfill in this process: when a team's part is over, what is closed, what it reports, and when it gives up. */
+import { getEventListeners } from 'node:events'
 import net from 'node:net'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -117,6 +118,25 @@ test.each([false, true])(
     ])
     const lines = logged.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'throttled')
     expect(lines).toMatchObject([{ team: 'one', retryAfterMs: 3_000 }])
+  },
+)
+
+test.each([false, true])(
+  'streams of a team are read side by side, and nothing listens to its signal afterwards (dry run: %s)',
+  async (dry) => {
+    let asked = 0
+    let answer = () => {}
+    const both = new Promise<void>((resolve) => {
+      answer = resolve
+    })
+    const ready = async () => {
+      asked += 1
+      if (asked === 2) answer()
+      await both
+    }
+    const { signal } = new AbortController()
+    const summary = await backfill(options([source('one', ready)], { dry, signal }))
+    expect([summary.status, asked, getEventListeners(signal, 'abort')]).toEqual(['succeeded', 2, []])
   },
 )
 
