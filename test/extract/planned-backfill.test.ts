@@ -187,6 +187,22 @@ describe('the stored reports of a run', () => {
     await rowsOf(session, 'delete from intake_ops.dead_letters')
   })
 
+  test('name a team whose slices left no report, in its place and without streams', async () => {
+    const runId = await stored(
+      ['one', 'patients', null],
+      ['two', 'patients', 'succeeded'],
+      ['one', 'forms', null],
+    )
+    const teams = await readTeams(session.db, runId)
+    expect(teams[0]).toEqual({ teamId: ids.one, name: 'one', streams: [], waiting: 0 })
+    expect(teams.map(({ name, streams }) => [name, streams.length])).toEqual([
+      ['one', 0],
+      ['two', 1],
+    ])
+    const none = await readTeams(session.db, await stored(['one', 'exports', null]))
+    expect(none.map(({ name }) => name)).toEqual(['one'])
+  })
+
   describe('are closed', () => {
     const close = async (runId: string) => BACKFILLS.close!.close(session.db, runId)
     /** The questions of exports cannot be matched for this team. */

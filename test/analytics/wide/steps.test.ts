@@ -1,7 +1,7 @@
 /** How wide views are made: one after another, in turns, with their comments and grants; and what a failure stops. */
 import pg from 'pg'
 import { beforeEach, expect, test, vi } from 'vitest'
-import type { AskedQuestion } from '../../../src/analytics/wide/wide-columns.ts'
+import type { AskedQuestion, WideColumn } from '../../../src/analytics/wide/wide-columns.ts'
 import type { Subject } from '../../../src/analytics/wide/wide-questions.ts'
 import { refreshWideViews } from '../../../src/analytics/wide/wide-views.ts'
 import { scripted } from '../../support/scripted.ts'
@@ -10,6 +10,8 @@ const fresh = () => ({
   steps: [] as string[],
   changed: [] as Subject[],
   questions: [] as AskedQuestion[],
+  /** Columns that a view has already. */
+  known: [] as WideColumn[],
   /** Names of views, by the id of their subject, as another process has made them. */
   views: {} as Record<string, string>,
   /** Failures of the views of subjects. */
@@ -55,6 +57,7 @@ const db = scripted((statement, parameters) => {
     const view_name = world.views[String(parameters[2])]
     return view_name === undefined ? [] : [{ view_name }]
   }
+  if (statement.startsWith('select place, column_name')) return world.known
   if (statement.includes('pg_get_keywords')) return [{ word: 'order' }]
   if (statement.includes('from pg_roles')) return world.roles.map((rolname) => ({ rolname }))
   if (statement.includes('relname as name')) return world.taken.map((name) => ({ name }))
@@ -183,3 +186,27 @@ test('a view says what it is of, and each column which question; readers are tho
     count: 1 + 7 + 4 + 1,
   })
 })
+
+test.each([
+  ['that of the question that had the name before', 'q1', 'response_id', ['q1']],
+  ['that of the response, even where a question has it as its id', 'response_id', 'weight', ['response']],
+])(
+  'in the view of an export, the only column response_id is %s',
+  async (_, question_id, column_name, expected) => {
+    world.questions = [question(question_id, 'Weight')]
+    const type = {
+      data_type: 'numeric',
+      is_array: false,
+      question_text: 'Weight',
+      question_type: 'number',
+    } as const
+    world.known = [{ place: 1, column_name, question_id, ...type }]
+    world.changed = [subject('e', { kind: 'export' })]
+    expect(await refreshWideViews(db)).toEqual(['intake_exports.export_of_e'])
+    const [view] = world.unseen.at(-1)!.split('; ')
+    const named = view!.matchAll(
+      /min\(e\.(\w+)\)(?: filter \(where e\.question_id = '(\w+)'\))? as "?response_id\b/g,
+    )
+    expect([...named].map(([, value, of]) => of ?? value!.replace('_id', ''))).toEqual(expected)
+  },
+)

@@ -1,5 +1,5 @@
-/** When a scan keeps how far it has come: not all the time, and before it has too much in memory. */
-import { afterAll, beforeAll, expect, test } from 'vitest'
+/** When a scan keeps how far it has come: not all the time, before it has too much in memory, and only by its owner. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openScanProgress } from '../../../src/extract/scan/scan-progress.ts'
 import { openSeenIds } from '../../../src/extract/scan/seen-ids.ts'
@@ -91,4 +91,48 @@ test('of pages that are kept together, each is left out whose records are not al
   await progress.keep(async () => ({ startedAt: ago(0), newest: null, unsettled: new Set(['again 1']) }))
   expect((await kept()).map(({ page }) => page)).toEqual([6, 8, 9, 10, 11])
   expect(await rig.rows('select pages from intake_ops.scans')).toEqual([{ pages: 5 }])
+})
+
+describe('a worker whose slice another has taken over', () => {
+  const settled = async () => ({ startedAt: ago(0), newest: null, unsettled: new Set<string>() })
+  const kept = () =>
+    rig.rows(`select scans.pages, first_page, page, ids, kept_at::text as kept_at from intake_ops.scans
+      left join intake_ops.scan_pages using (team_id, stream) order by page`)
+
+  test('leaves the progress of the new owner as it is, which goes on with it', async () => {
+    const former = await open()
+    former.add({ number: 1 } as Facts, ['of the former'])
+    await former.keep(settled)
+    const owner = await open()
+    owner.add({ number: 1 } as Facts, ['a'])
+    owner.add({ number: 2 } as Facts, ['b'])
+    await owner.keep(settled)
+    const own = await kept()
+    expect(own).toMatchObject([
+      { pages: 2, page: 1, ids: ['a'] },
+      { pages: 2, page: 2, ids: ['b'] },
+    ])
+    former.add({ number: 2 } as Facts, ['c'])
+    former.add({ number: 3 } as Facts, ['d'])
+    await expect(former.keep(settled)).rejects.toMatchObject({ code: 'slice_lost' })
+    expect(await kept()).toEqual(own)
+    owner.add({ number: 3 } as Facts, ['e'])
+    await owner.keep(settled)
+    expect((await kept()).map(({ page, ids }) => [page, ids])).toEqual([
+      [1, ['a']],
+      [2, ['b']],
+      [3, ['e']],
+    ])
+  })
+
+  test('keeps no progress for it, though it was the owner when it began to', async () => {
+    const former = await open()
+    former.add({ number: 1 } as Facts, ['a'])
+    const keeping = former.keep(async () => {
+      await open()
+      return await settled()
+    })
+    await expect(keeping).rejects.toMatchObject({ code: 'slice_lost' })
+    expect(await kept()).toEqual([])
+  })
 })
