@@ -9,7 +9,7 @@ import { systemClock } from '../../../src/core/clock.ts'
 import { sign } from '../../../src/core/signature.ts'
 import { openServe } from '../../../src/operate/serve/serve.ts'
 import { makeLogin } from '../../analytics/logins.ts'
-import { connect, query } from '../../e2e/support/scene.ts'
+import { connect, openWarehouse, query } from '../../e2e/support/scene.ts'
 import { configOf } from '../../e2e/support/teams.ts'
 import { runCommand } from '../../support/run-command.ts'
 import { changesBetween, rowsOfTeam, type TeamRows } from '../../support/team-rows.ts'
@@ -92,6 +92,30 @@ it('list shows each team: number, environment, rows, pending events, time of rea
   const { stdout } = await alone('teams', 'list')
   expect(stdout).toMatch(/^team +id +environment +rows +pending +last run/)
   expect(stdout).toMatch(/north .*not in the configuration/)
+})
+
+it('list shows the teams of the warehouse also where none of them is in the configuration', async () => {
+  const other = configOf([{ ...south.source, name: 'elsewhere' }])
+  for (const config of [other, {}]) {
+    const { code, stdout } = await runCommand(['teams', 'list'], { ...config, DATABASE_URL: twins.url })
+    expect([code, stdout.trimEnd().split('\n')]).toEqual([
+      0,
+      [
+        expect.stringMatching(/^team +id +environment +rows +pending +last run/),
+        expect.stringMatching(/^north .*not in the configuration$/),
+        expect.stringMatching(/^south .*not in the configuration$/),
+      ],
+    ])
+  }
+})
+
+it('list of a warehouse without a team says what creates the first', async () => {
+  await using empty = await openWarehouse()
+  const ask = (...more: string[]) =>
+    runCommand(['teams', 'list', ...more], { ...configOf([south.source]), DATABASE_URL: empty.url })
+  const { code, stdout } = await ask()
+  expect([code, stdout]).toEqual([0, 'no team yet: intake-sync backfill creates the first\n'])
+  expect(JSON.parse((await ask('--json')).stdout)).toEqual({ teams: [] })
 })
 
 it.each([

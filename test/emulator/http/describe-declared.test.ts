@@ -171,6 +171,22 @@ describe('a declared resource', () => {
     expect(new Subjects(world).example([source])).toEqual({ source, row: changed })
   })
 
+  it('has ids of its own, which no other resource of the world has', () => {
+    declared.push({ ...results, resource: 'referrals', source: 'referral' })
+    try {
+      const world = open()
+      const [own, other] = [world.declared('lab_result'), world.declared('referral')]
+      const ids = [own, other, world.patients].flatMap((table) => table.slice(0, 100).map(({ id }) => id))
+      expect(ids).toHaveLength(6 + 6 + 3)
+      expect(new Set(ids).size).toBe(ids.length)
+      for (const { id } of other.slice(0, 100)) expect(own.get(id)).toBeUndefined()
+      // The same world has the same ids again.
+      expect(open().declared('referral').slice(0, 100)).toEqual(other.slice(0, 100))
+    } finally {
+      declared.pop()
+    }
+  })
+
   it('is listed, and each record found by its id; another is not found', async () => {
     const world = open()
     const routes: Route[] = readOnly(
