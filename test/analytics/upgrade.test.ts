@@ -9,6 +9,11 @@ const VIEWS = `select format('%I.%I', schemaname, viewname) as name, definition 
   where schemaname in ('intake', 'intake_raw', 'intake_analytics', 'intake_exports', 'intake_forms', 'intake_safe_harbor') order by 1`
 const MADE = 'select name, hash, made_at from intake_ops.view_files order by 1'
 
+interface Made {
+  readonly name: string
+  readonly hash: Buffer
+}
+
 describe('views', () => {
   it('are created once, and not again while their files stay the same', async () => {
     await using warehouse = await openWarehouse()
@@ -21,6 +26,7 @@ describe('views', () => {
   it('are recreated with their grants after they were dropped, or created from another text', async () => {
     await using warehouse = await openWarehouse()
     const before = await query(warehouse.url, VIEWS)
+    const first = await query<Made>(warehouse.url, MADE)
     await query(warehouse.url, 'drop view intake_analytics.freshness')
     // As an earlier version created them: other columns, in another order.
     await query(warehouse.url, 'drop view intake_analytics.teams cascade')
@@ -31,6 +37,11 @@ describe('views', () => {
     await query(warehouse.url, `update intake_ops.view_files set hash = '' where name ~ 'teams|patients'`)
     await migrate(warehouse.url)
     expect(await query(warehouse.url, VIEWS)).toEqual(before)
+    // They are up to date then: the next start makes none.
+    const made = await query<Made>(warehouse.url, MADE)
+    expect(made.map(({ name, hash }) => [name, hash])).toEqual(first.map(({ name, hash }) => [name, hash]))
+    await migrate(warehouse.url)
+    expect(await query(warehouse.url, MADE)).toEqual(made)
     const readable = await query<{ name: string; reads: boolean }>(
       warehouse.url,
       `select viewname as name, has_table_privilege('intake_analyst', 'intake_analytics.' || viewname, 'select') as reads
