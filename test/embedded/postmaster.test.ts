@@ -1,7 +1,7 @@
 /** A process counts as the server of a home, and is ended, only on proof; here the server is any process with its name. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import {
@@ -41,6 +41,9 @@ async function run(argv0: string, cwd: string, program = 'sleep', ...words: stri
   const child = spawn(program, words.length === 0 ? ['60'] : words, { argv0, cwd })
   started.push(child)
   await once(child, 'spawn')
+  // The system may say that a program was started just before its words can be read.
+  const line = `/proc/${child.pid}/cmdline`
+  if (existsSync(line)) await expect.poll(() => readFileSync(line, 'utf8')).not.toBe('')
   return child
 }
 
