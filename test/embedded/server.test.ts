@@ -1,6 +1,15 @@
 /** Opening and leaving the embedded server, where supervisor and Postgres are played here. */
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -160,6 +169,31 @@ describe('opening a server', () => {
     await open()
     expect(lines).toEqual(['token', 'token', 'token'])
     expect(readdirSync(dataDir)).not.toContain('lock')
+  })
+
+  test.each([
+    ['four minutes, and then uses its server', 4, undefined],
+    ['five minutes, and no longer', Number.POSITIVE_INFINITY, { code: 'embedded_busy', verdict: 'retry' }],
+  ])('waits for another process that starts it for %s', async (_, minutes, error) => {
+    const [address, lock] = ['supervisor.json', 'lock'].map((name) => join(dataDir, name)) as [string, string]
+    const text = readFileSync(address, 'utf8')
+    rmSync(address)
+    writeFileSync(lock, `${identityOf(process.pid)}\nanother`)
+    const start = Date.now()
+    let passed = -1
+    // A minute passes with each look at the lock.
+    using _clock = vi.spyOn(Date, 'now').mockImplementation(() => {
+      if (existsSync(lock)) passed += 1
+      if (passed === minutes) {
+        writeFileSync(address, text)
+        rmSync(lock, { force: true })
+      }
+      return start + passed * 60_000
+    })
+    if (error === undefined) await open()
+    else await expect(open()).rejects.toMatchObject(error)
+    expect([passed, lines]).toEqual(error === undefined ? [4, ['token']] : [6, []])
+    rmSync(lock, { force: true })
   })
 
   test('is an error where the server does not start', async () => {

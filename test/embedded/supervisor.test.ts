@@ -9,6 +9,7 @@ import {
   realpathSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { connect, createServer } from 'node:net'
@@ -64,7 +65,10 @@ beforeEach(() => {
   bin = join(directory, 'bin')
   for (const folder of [directory, home.cluster, bin]) mkdirSync(folder)
   writeFileSync(join(bin, 'program.mjs'), POSTGRES)
-  const shell = `#!/bin/bash\nexec -a "$0" ${process.execPath} ${join(bin, 'program.mjs')} "$@"\n`
+  // By the name of its shell too, so that it is taken for a server from its first moment, as Postgres is.
+  mkdirSync(join(bin, 'shell'))
+  symlinkSync('/bin/bash', join(bin, 'shell', 'postgres'))
+  const shell = `#!${join(bin, 'shell', 'postgres')}\nexec -a "$0" ${process.execPath} ${join(bin, 'program.mjs')} "$@"\n`
   writeFileSync(join(bin, 'postgres'), shell)
   chmodSync(join(bin, 'postgres'), 0o755)
 })
@@ -212,6 +216,8 @@ test('a server that becomes ready while it is stopped stops all the same; who co
 test('a server whose last user left before it was started is stopped as soon as it is', async () => {
   const orphan = spawn('sleep', ['60'], { argv0: 'postgres: writer ', cwd: home.cluster })
   await once(orphan, 'spawn')
+  // For the supervisor no time passes, so that it waits for the orphan until that has ended.
+  playing(withFirst('const now = Date.now(); Date.now = () => now'))
   expect(await startSupervisor({ home, bin, unsafe: true })).toBe('started')
   const { identity } = (await readAddress(home))!
   const user = await connectUser()
@@ -290,6 +296,9 @@ const playing = (lines: string) => {
   chmodSync(path, 0o755)
   process.execPath = path
 }
+/** Node, which runs `lines` before its program. */
+const withFirst = (lines: string) =>
+  `exec '${own}' --import 'data:text/javascript,${encodeURIComponent(lines)}' "$@"`
 const start = () => startSupervisor({ home, bin, unsafe: true })
 afterEach(() => {
   process.execPath = own
@@ -299,7 +308,7 @@ test('a server whose first user was killed before it came is stopped after half 
   // Half a minute passes in a second.
   const quick =
     'const real = setTimeout; globalThis.setTimeout = (then, ms) => real(then, ms === 30000 ? 1000 : ms)'
-  playing(`exec '${own}' --import 'data:text/javascript,${encodeURIComponent(quick)}' "$@"`)
+  playing(withFirst(quick))
   expect(await start()).toBe('started')
   const { identity } = (await readAddress(home))!
   await expect.poll(() => [isRunning(identity), findPostmaster(home)]).toEqual([false, undefined])

@@ -325,6 +325,21 @@ describe('the end', () => {
     expect(await batcher.finish()).toEqual([])
   })
 
+  test('returns the conflicts of its own records, and none of those that are read at the same time', async () => {
+    const loadWith = (conflicts: string[]) => ({ load: async () => result({ changed: 1, conflicts }) })
+    const one = await open('merge', loadWith(['x', 'y']))
+    const none = await open('merge', loadWith([]))
+    const other = await open('merge', loadWith(['y', 'z']))
+    for (const { batcher, source } of [one, none, other]) {
+      // A repeated key sends the first batch.
+      await batcher.add([person(1), person(1)], [])
+      await expect.poll(() => source.tally.changed).toBe(1)
+    }
+    const found: string[][] = []
+    for (const { batcher } of [none, one, other]) found.push([...(await batcher.finish())].sort())
+    expect(found).toEqual([[], ['x', 'y'], ['y', 'z']])
+  })
+
   test('counts tombstones as deleted', async () => {
     await rig.hold('patients', [{ id: name(1) }, { id: name(2) }], ago(60))
     const { batcher, source } = await open('merge')

@@ -141,6 +141,32 @@ test('a file that cannot be read is not kept as bytes once a patient was erased'
   ])
 })
 
+test('rows are removed from a file that was loaded also when a later one of the same export cannot be read', async () => {
+  await patient('p-1', { first_name: 'Ann' })
+  await load('p-1,Ann,Lee,,,,False,own\np-2,Bea,Lee,,,,False,of another')
+  const cut = await fileOf(`${HEAD}p-1,"Ann`)
+  await rejectFile(scene.session, await take(), cut, 'the file is malformed')
+  const files = () =>
+    scene.rows<{ is_loaded: boolean; text: string | null }>(
+      `select is_loaded, convert_from(body, 'UTF8') as text
+       from intake_raw.export_files left join intake_raw.export_chunks using (team_id, export_id, is_loaded)
+       order by is_loaded`,
+    )
+  expect((await files()).map(({ text }) => text)).toEqual([
+    expect.stringContaining('"Ann'),
+    expect.stringContaining('p-1,Ann'),
+  ])
+  expect(await erased('p-1')).toMatchObject({ exportRows: 1 })
+  expect(await rows()).toEqual(['2 p-2 of another'])
+  expect(await files()).toEqual([
+    { is_loaded: false, text: null },
+    {
+      is_loaded: true,
+      text: expect.stringMatching(/^"Client ID".*\n".erased."\n"p-2","Bea",.*,"of another"\n$/),
+    },
+  ])
+})
+
 test('a file that cannot be read and arrives after an erasure is stored without its bytes', async () => {
   const reject = async (text: string) =>
     await rejectFile(scene.session, await take(), await fileOf(text), 'the file is malformed')
