@@ -98,12 +98,15 @@ async function makeView(
     new Set([...Object.keys(fixed), ...words]),
   )
   await keepColumns(db, subject, columns)
-  await dropOlder(db, view, [...Object.keys(fixed), ...columns.map(({ column_name }) => column_name)])
+  const names = columns.map(({ column_name }) => column_name)
+  // A question may have had the name before the column existed.
+  const first = Object.fromEntries(Object.entries(fixed).filter(([own]) => !names.includes(own)))
+  await dropOlder(db, view, [...Object.keys(first), ...names])
   const readers = ['intake_loader', 'intake_clinical', ...(kind === 'form' ? [] : ['intake_analyst'])]
   const grants = readers
     .filter((role) => roles.includes(role))
     .map((role) => sql`grant select on ${sql.table(view)} to ${sql.id(role)}`)
-  await runUnseen(db, [make(view, columns), ...commentsOn(view, subject, fixed, columns), ...grants])
+  await runUnseen(db, [make(view, columns), ...commentsOn(view, subject, first, columns), ...grants])
   return view
 }
 

@@ -19,6 +19,8 @@ const fresh = () => ({
   roles: ['intake_loader', 'intake_clinical', 'intake_analyst'],
   taken: [] as string[],
   isOlder: false,
+  /** Columns that a view has to begin with, or is older. */
+  columns: [] as readonly string[],
   /** Statements that the server log does not show. */
   unseen: [] as string[],
 })
@@ -61,7 +63,9 @@ const db = scripted((statement, parameters) => {
   if (statement.includes('pg_get_keywords')) return [{ word: 'order' }]
   if (statement.includes('from pg_roles')) return world.roles.map((rolname) => ({ rolname }))
   if (statement.includes('relname as name')) return world.taken.map((name) => ({ name }))
-  return statement.includes('as older') ? [{ older: world.isOlder }] : []
+  if (!statement.includes('as older')) return []
+  world.columns = parameters[0] as readonly string[]
+  return [{ older: world.isOlder }]
 })
 
 const subject = (subject_id: string, more: Partial<Subject> = {}): Subject => ({
@@ -208,5 +212,11 @@ test.each([
       /min\(e\.(\w+)\)(?: filter \(where e\.question_id = '(\w+)'\))? as "?response_id\b/g,
     )
     expect([...named].map(([, value, of]) => of ?? value!.replace('_id', ''))).toEqual(expected)
+    // The view that it was, with that column in the place that it had, is not older.
+    const others = ['team_id', 'row_number', 'patient', 'sent_at', 'completed_at', 'is_archived']
+    expect(world.columns).toEqual(
+      column_name === 'response_id' ? [...others, column_name] : [...others, 'response_id', column_name],
+    )
+    expect(world.unseen.at(-1)!.match(/comment on column \S+\."response_id" /g)).toHaveLength(1)
   },
 )
