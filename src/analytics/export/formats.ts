@@ -4,7 +4,7 @@
  * Invariant: CSV and NDJSON hold each value as Postgres writes it. Parquet holds `numeric` as a 64-bit float, the only
  * type that loses digits. Null, an empty text and a missing column are three things in each format.
  */
-import { createWriteStream } from 'node:fs'
+import { createWriteStream, type WriteStream } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -27,6 +27,17 @@ export const WRITERS: Readonly<Record<Format, WriteFile>> = {
 
 const PRIVATE = { mode: 0o600, flags: 'wx' } as const
 
+/** Ends once the file is closed, also where `write` fails: nothing appears in its folder later. */
+async function intoFile(path: string, write: (file: WriteStream) => Promise<void>): Promise<void> {
+  const file = createWriteStream(path, PRIVATE)
+  const closed = new Promise<void>((resolve) => file.once('close', () => resolve()))
+  try {
+    await write(file)
+  } finally {
+    await closed
+  }
+}
+
 /** RFC 4180 with a header; null is empty, and an empty text is `""`. */
 async function writeCsv(path: string, columns: readonly Column[], rows: AsyncIterable<Row>): Promise<void> {
   const lines = stringify({
@@ -35,7 +46,7 @@ async function writeCsv(path: string, columns: readonly Column[], rows: AsyncIte
     cast: { string: (value) => (value === '' ? { value, quoted_empty: true } : value) },
     record_delimiter: 'windows',
   })
-  await pipeline(Readable.from(valuesOf(rows)), lines, createWriteStream(path, PRIVATE))
+  await intoFile(path, (file) => pipeline(Readable.from(valuesOf(rows)), lines, file))
 }
 
 async function* valuesOf(rows: AsyncIterable<Row>): AsyncGenerator<readonly (string | null)[]> {
@@ -54,7 +65,7 @@ async function writeNdjson(path: string, _: readonly Column[], rows: AsyncIterab
     }
     yield text
   }
-  await pipeline(Readable.from(lines()), createWriteStream(path, PRIVATE))
+  await intoFile(path, (file) => pipeline(Readable.from(lines()), file))
 }
 
 /** Rows that are compressed together, and kept in memory until then. */

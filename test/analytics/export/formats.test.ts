@@ -1,5 +1,5 @@
 /** The files of an export: each kind of value in each format, for their owner only, and never over another file. */
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { afterAll, expect, test } from 'vitest'
@@ -137,5 +137,8 @@ test.each(FORMATS)('%s: rows that cannot be read further make the file fail', as
     yield ROWS[0]!
     throw new Error('no further row')
   }
-  await expect(WRITERS[format](placeOf('failing'), COLUMNS, failing())).rejects.toThrow('no further row')
+  const path = placeOf('failing')
+  await expect(WRITERS[format](path, COLUMNS, failing())).rejects.toThrow('no further row')
+  // It was opened before, and is closed now: none appears where a folder was removed meanwhile.
+  expect(existsSync(path)).toBe(true)
 })
