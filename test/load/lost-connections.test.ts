@@ -12,7 +12,7 @@ import { linesOf } from '../../src/normalize/lines.ts'
 import { patients } from '../../src/streams/patients.ts'
 import type { Session } from '../../src/warehouse/connect.ts'
 import { at, recordEnvelope } from '../support/envelopes.ts'
-import { scripted } from './scripted.ts'
+import { scripted } from '../support/scripted.ts'
 
 const first = Object.assign(new Error('the first'), { code: 'ECONNRESET' })
 

@@ -7,7 +7,7 @@ import { linesOf } from '../../src/normalize/lines.ts'
 import { patients } from '../../src/streams/patients.ts'
 import type { Session } from '../../src/warehouse/connect.ts'
 import { at, recordEnvelope } from '../support/envelopes.ts'
-import { type Reply, scripted } from './scripted.ts'
+import { type Reply, scripted } from '../support/scripted.ts'
 
 /** A session that writes down each statement: its verb and the tables that it names. */
 function writing(replies: readonly (readonly [RegExp, () => Reply])[] = []) {

@@ -3,7 +3,7 @@ import pino from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type Figures, openRunProgress } from '../../src/load/run-progress.ts'
 import type { BoundedQueries } from '../../src/warehouse/bounded-queries.ts'
-import { scripted } from './scripted.ts'
+import { scripted } from '../support/scripted.ts'
 
 const own = vi.hoisted(() => ({ opened: [] as unknown[], closed: 0, bounded: null as unknown }))
 
@@ -99,7 +99,7 @@ test('figures are stored after a second, then whenever they have changed, and af
 
 test('a connection of its own is one, and is closed in the end; that of a worker stays open', async () => {
   const alone = open()
-  expect(own.opened).toEqual([['postgres://w', 1]])
+  expect([own.opened, own.closed]).toEqual([[['postgres://w', 1]], 0])
   await alone.close()
   await alone.close()
   expect(own.closed).toBeGreaterThan(0)

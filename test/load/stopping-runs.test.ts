@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { cancelRun, openCancellation, whyStopped } from '../../src/load/cancel-run.ts'
 import type { Session } from '../../src/warehouse/connect.ts'
-import { type Reply, type Script, scripted } from './scripted.ts'
+import { type Reply, type Script, scripted } from '../support/scripted.ts'
 
 const warehouse = vi.hoisted(() => ({
   script: (() => []) as unknown as Script,
@@ -133,7 +133,11 @@ describe('runs cancel', () => {
     const left = [...statuses]
     const asked: string[] = []
     const replies: readonly (readonly [RegExp, string, () => Reply])[] = [
-      [/^update .* and status = 'running'$/, 'cancel', () => (isCanceled ? 1 : 0)],
+      [
+        /^update .* set canceled_by = coalesce\(canceled_by, session_user\) .* and status = 'running'$/,
+        'cancel',
+        () => (isCanceled ? 1 : 0),
+      ],
       [/pg_notify/, 'notify', () => []],
       [/^select status/, 'status', () => left.splice(0, 1).map((status) => ({ status }))],
       [/from intake_ops.slices/, 'slices', () => []],

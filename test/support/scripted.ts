@@ -1,6 +1,8 @@
-/** A warehouse that only notes statements, and answers them as a test says. */
+/** A warehouse without Postgres, which answers each statement as a test says. */
 import {
+  type CompiledQuery,
   type DatabaseConnection,
+  type Driver,
   Kysely,
   PostgresAdapter,
   PostgresIntrospector,
@@ -8,34 +10,44 @@ import {
 } from 'kysely'
 import type { Warehouse } from '../../src/warehouse/tables.ts'
 
+/** Rows, or how many rows a statement has changed; undefined: no row. */
+export type Reply = readonly object[] | number | undefined
+
 /**
- * `note` gets each statement in one line, with its parameters, and the beginning and end of transactions; its rows are the
- * answer.
+ * Gets each statement in one line, with the values of its parameters, and the beginning and end of transactions; what it
+ * returns is the answer.
  */
-export function scripted(
-  note: (statement: string, parameters: readonly unknown[]) => readonly object[] | undefined,
-): Kysely<Warehouse> {
+export type Script = (statement: string, values: readonly unknown[]) => Reply | Promise<Reply>
+
+export function scripted(script: Script): Kysely<Warehouse> {
+  const ask = async (statement: string, values: readonly unknown[] = []) =>
+    (await script(statement.replace(/\s+/g, ' ').trim(), values)) ?? []
   const connection: DatabaseConnection = {
-    executeQuery: async ({ sql, parameters }) => ({
-      rows: [...(note(sql.replace(/\s+/g, ' ').trim(), parameters) ?? [])] as never[],
-    }),
-    async *streamQuery() {},
+    async executeQuery<Row>({ sql, parameters }: CompiledQuery) {
+      const reply = await ask(sql, parameters)
+      return typeof reply === 'number'
+        ? { rows: [], numAffectedRows: BigInt(reply) }
+        : { rows: [...reply] as Row[], numAffectedRows: BigInt(reply.length) }
+    },
+    streamQuery: () => {
+      throw new Error('nothing is streamed')
+    },
   }
-  const noting = (statement: string) => async () => void note(statement, [])
+  const driver: Driver = {
+    init: async () => {},
+    acquireConnection: async () => connection,
+    beginTransaction: async () => void (await ask('begin')),
+    commitTransaction: async () => void (await ask('commit')),
+    rollbackTransaction: async () => void (await ask('rollback')),
+    releaseConnection: async () => {},
+    destroy: async () => {},
+  }
   return new Kysely<Warehouse>({
     dialect: {
       createAdapter: () => new PostgresAdapter(),
+      createDriver: () => driver,
       createIntrospector: (db) => new PostgresIntrospector(db),
       createQueryCompiler: () => new PostgresQueryCompiler(),
-      createDriver: () => ({
-        init: async () => {},
-        acquireConnection: async () => connection,
-        beginTransaction: noting('begin'),
-        commitTransaction: noting('commit'),
-        rollbackTransaction: noting('rollback'),
-        releaseConnection: async () => {},
-        destroy: async () => {},
-      }),
     },
   })
 }

@@ -4,7 +4,7 @@ import pino from 'pino'
 import { beforeEach, expect, test, vi } from 'vitest'
 import { openListener, openSessions } from '../../../src/ingest/drain/sessions.ts'
 import { destroySocket, openSession, PLANNER } from '../../../src/warehouse/connect.ts'
-import { answering } from '../../operate/alerts/answering.ts'
+import { scripted } from '../../support/scripted.ts'
 
 vi.mock('../../../src/warehouse/connect.ts', async (load) => ({
   ...(await load<typeof import('../../../src/warehouse/connect.ts')>()),
@@ -28,7 +28,7 @@ beforeEach(() => {
     const number = clients.length
     const client = Object.assign(new EventEmitter(), { number })
     clients.push(client)
-    const db = answering((text) => {
+    const db = scripted((text) => {
       steps.push(`${number}: ${text}`)
       return []
     })

@@ -5,7 +5,7 @@ import { readEvent } from '../../../src/ingest/inbox/event.ts'
 import { openNotices } from '../../../src/ingest/inbox/notices.ts'
 import { openWriter } from '../../../src/ingest/inbox/writer.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
-import { answering } from '../../operate/alerts/answering.ts'
+import { scripted } from '../../support/scripted.ts'
 import { eventOf } from '../support/ingest.ts'
 
 vi.mock('../../../src/warehouse/connect.ts', async (load) => ({
@@ -65,7 +65,7 @@ beforeEach(() => {
       refusals -= 1
       throw failure('ECONNREFUSED')
     }
-    const db = answering((text) => {
+    const db = scripted((text) => {
       steps.push(`${number}: ${text}`)
       return []
     })

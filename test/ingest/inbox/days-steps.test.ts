@@ -2,7 +2,7 @@
 import { beforeEach, expect, test, vi } from 'vitest'
 import { keepInboxDays } from '../../../src/ingest/inbox/days.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
-import { answering } from '../../operate/alerts/answering.ts'
+import { scripted } from '../../support/scripted.ts'
 
 vi.mock('../../../src/warehouse/connect.ts')
 
@@ -14,7 +14,7 @@ let steps: unknown[][]
 let made: Record<string, number | string>
 let dropped: Record<string, boolean | string>
 /** Events that each removal removes. */
-let removed: bigint[]
+let removed: number[]
 
 const daysOf = (all: object) => Object.keys(all).map((day) => ({ day }))
 const fail = (code: string) => {
@@ -25,14 +25,14 @@ beforeEach(() => {
   ;[steps, removed] = [[], []]
   made = { '2026-03-31': 0, '2026-04-01': 7 }
   dropped = { '2026-01-01': true, '2026-01-02': false, '2026-01-03': true }
-  const db = answering((text, parameters) => {
+  const db = scripted((text, parameters) => {
     const step = /add_inbox_day|drop_inbox_day|delete|set_config|set statement|pg_inherits|select day/.exec(
       text,
     )![0]
     steps.push([step, ...parameters])
     if (step === 'select day') return daysOf(made)
     if (step === 'pg_inherits') return daysOf(dropped)
-    if (step === 'delete') return removed.shift() ?? 0n
+    if (step === 'delete') return removed.shift() ?? 0
     const day = parameters[0] as string
     if (step === 'add_inbox_day') {
       const moved = made[day]!
@@ -99,9 +99,9 @@ test.each([
 })
 
 test.each([
-  [[5_000n, 5_000n, 4_999n], 3],
-  [[5_000n, 0n], 2],
-  [Array<bigint>(25).fill(5_000n), 20],
+  [[5_000, 5_000, 4_999], 3],
+  [[5_000, 0], 2],
+  [Array<number>(25).fill(5_000), 20],
 ])(
   'events without a day of their own are removed by portions, until one is not full, or twenty were',
   async (portions, count) => {

@@ -7,7 +7,7 @@ import { readRunsNow } from '../../../src/operate/alerts/runs-now.ts'
 import { readWaitingSlices } from '../../../src/operate/health/runs.ts'
 import { readInbox } from '../../../src/operate/health/team-status.ts'
 import { withinBudget } from '../../../src/warehouse/connect.ts'
-import { answering } from './answering.ts'
+import { scripted } from '../../support/scripted.ts'
 
 vi.mock('../../../src/analytics/classify.ts')
 vi.mock('../../../src/operate/alerts/runs-now.ts')
@@ -37,7 +37,7 @@ beforeEach(() => {
   vi.mocked(waitingQuestions).mockResolvedValue([])
 })
 
-async function find(more: Partial<ConditionOptions> = {}, db = answering(() => [])) {
+async function find(more: Partial<ConditionOptions> = {}, db = scripted(() => [])) {
   const checked: unknown[] = []
   const check = async (_: unknown, teams: unknown) => {
     checked.push(teams)
@@ -167,7 +167,7 @@ test('what is counted is raised with its count; what is posted again for more of
     ['drift', [{ team: 'south', stream: 'forms', fields: 5 }]],
     ['defects', [{ team: 'north', kinds: 2, count: 6 }]],
   ]
-  const db = answering((text) => rows.find(([table]) => text.includes(`from intake_ops.${table}`))?.[1] ?? [])
+  const db = scripted((text) => rows.find(([table]) => text.includes(`from intake_ops.${table}`))?.[1] ?? [])
   expect((await find({}, db)).conditions).toEqual<Condition[]>([
     { team: 'north', cause: 'dead_letters', stream: 'inbox', mark: null, figures: { waiting: 4 } },
     { team: 'south', cause: 'drift', stream: 'forms', mark: 5, figures: { fields: 5 } },

@@ -1,7 +1,7 @@
 /** What the newest run of each kind means for its team and stream: a failure, differences, or a backfill that is overdue. */
 import { expect, test } from 'vitest'
 import { readRunsNow } from '../../../src/operate/alerts/runs-now.ts'
-import { answering } from './answering.ts'
+import { scripted } from '../../support/scripted.ts'
 
 const RUN = {
   ...{ team: 'north', kind: 'backfill', stream: 'forms', run_id: 7, outcome: 'succeeded', hours: 1 },
@@ -9,7 +9,7 @@ const RUN = {
 }
 const judged = async (rows: readonly object[], maxAgeHours: number | null = 26) =>
   await readRunsNow(
-    answering(() => rows.map((row) => ({ ...RUN, ...row }))),
+    scripted(() => rows.map((row) => ({ ...RUN, ...row }))),
     ['north'],
     maxAgeHours,
   )
