@@ -48,7 +48,7 @@ export async function findHome(
   // Root chose the place; others only use it.
   const why =
     user === undefined
-      ? 'root set up the embedded Postgres outside of this directory'
+      ? `root set up the embedded Postgres of ${real} outside of it`
       : `running as root: the embedded Postgres runs as the user ${user.name}, who cannot reach ${real}`
   onNotice(`${why}; its files are in ${directory}`)
   return await checked(await realpath(directory), user)

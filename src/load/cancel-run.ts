@@ -65,7 +65,7 @@ export async function openCancellation(
   let isOver = false
   let retry: NodeJS.Timeout | undefined
   let looking: Promise<void> | null = null
-  /** True if a notification arrived during a look, which may have read the run before it was canceled. */
+  /** True if a notification arrived during a look, which may have read the run before somebody canceled it. */
   let isAsked = false
   const look = () => {
     clearTimeout(retry)

@@ -154,7 +154,7 @@ it.each([...Object.keys(STRICT), ...OPEN_A_SESSION.slice(-2)])(
   },
 )
 
-it('every command is one of these, migrates, or opens no warehouse', async () => {
+it('every command at the top level is one of these, leaves it to the reader’s rights, migrates, or opens no warehouse', async () => {
   const output = { write: () => true }
   const commands = await everyCommand({
     ...{ env: {}, stdout: output, stderr: output, signal: new AbortController().signal, version: '' },

@@ -91,7 +91,7 @@ describe('the home of a data directory', () => {
     const { notices, ...found } = await homeOf(directory)
     expect(found).toMatchObject({ directory: elsewhere, cluster: join(elsewhere, 'cluster') })
     const root = `running as root: the embedded Postgres runs as the user ${found.user?.name}, who cannot reach ${directory}`
-    const others = 'root set up the embedded Postgres outside of this directory'
+    const others = `root set up the embedded Postgres of ${directory} outside of it`
     expect(notices).toEqual([`${ROOT ? root : others}; its files are in ${elsewhere}`])
     const getuid = vi.spyOn(process, 'getuid').mockReturnValue(1_000)
     onTestFinished(() => getuid.mockRestore())

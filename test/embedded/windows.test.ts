@@ -1,4 +1,4 @@
-/** On Windows a server is found with tasklist and stopped with pg_ctl; both are played here. */
+/** On Windows a server is found with tasklist and stopped with pg_ctl; scripts stand in for both here. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

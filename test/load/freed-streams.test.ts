@@ -42,7 +42,7 @@ test('a stream whose worker does not end its batch within ten seconds is not fre
   expect([asked.filter((each) => each === 'open').length, time.micros]).toEqual([100, 10_000_000])
 })
 
-test('a stream that is not left is not taken away from anybody', async () => {
+test('a stream whose run is not abandoned is not taken away from anybody', async () => {
   const { asked, session } = stream(1, false)
   expect(await freeAbandoned(session, place, true)).toBe(false)
   expect(asked).toEqual(['lost', 'abandoned'])

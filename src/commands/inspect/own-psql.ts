@@ -140,7 +140,7 @@ async function queried(client: pg.Client, text: string, json: boolean): Promise<
   })) as pg.QueryArrayResult | pg.QueryArrayResult[]
   const answers = Array.isArray(answer) ? answer : [answer]
   if (answers.some(({ command }) => command === 'COPY')) throw new UsageError('COPY needs psql', 'use select')
-  // A statement without words has no command.
+  // An empty statement has no command.
   const results = answers.filter(({ command }) => command !== null)
   return results.map(({ fields, rows, command, rowCount }) => ({
     columns: fields.map(({ name }) => name),

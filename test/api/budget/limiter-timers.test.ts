@@ -91,7 +91,7 @@ test('a pause that is longer than the patience of the team is waited for no long
   expect(waits()).toEqual([])
 })
 
-test('a body that is read keeps its place, also after one whose permit had been given back was closed', async () => {
+test('a body that is being read keeps its place, even when another is closed whose permit had already been given back', async () => {
   const { acquire, turn } = open({ concurrency: 1, rateLimit: { requests: 100, seconds: 1 } })
   const lost = await acquire()
   lost.lost()

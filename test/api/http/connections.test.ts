@@ -49,7 +49,7 @@ const clientOf = (more: Partial<ClientOptions> = {}) =>
   })
 const opened = () => pools.opened.splice(0)
 
-test('a wire has so many connections to one origin, with a limit for each part of an answer, and ends them at once', async () => {
+test('a wire has the given number of connections to one origin, with a limit for each part of an answer, and ends them at once', async () => {
   const wire = openWire(
     'https://forms.example.com',
     3,

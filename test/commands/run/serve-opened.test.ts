@@ -106,7 +106,7 @@ it('a console that cannot be opened ends serve, whose parts are closed', async (
   expect(done).toEqual(['parts closed', 'ended'])
 })
 
-it('a signal while it migrates ends serve before anything is opened, and one after that before it says that it is ready', async () => {
+it('a signal while it migrates ends serve before anything is opened; one while it opens its parts is not lost', async () => {
   vi.mocked(migrate).mockImplementation(async () => {
     stop.abort('SIGTERM')
     return { notes: ['kept'] } as never
@@ -119,7 +119,9 @@ it('a signal while it migrates ends serve before anything is opened, and one aft
     return opens()
   })
   vi.mocked(migrate).mockResolvedValue({ notes: [] } as never)
+  done.length = 0
   expect(await run('serve')).toMatchObject({ code: 0, stderr: [ENDS] })
+  expect(done).toEqual(['parts closed', 'ended'])
 })
 
 it('a worker says for whom it works, or one document, and when it stops', async () => {

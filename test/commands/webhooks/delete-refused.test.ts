@@ -1,4 +1,4 @@
-/** `webhooks delete` without a warehouse: when the stored secret is retired, and the whole error where one of both fails. */
+/** `webhooks delete` without a warehouse: when the stored secret is retired, and the whole error where either fails. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { runProgram } from '../../../src/commands/program.ts'
 import { retireSecret } from '../../../src/warehouse/webhook-secrets.ts'

@@ -112,7 +112,7 @@ test('a warehouse that refuses a connection once is asked again; work without a 
   expect(retries).toEqual([['warehouse_unreachable', 1, -1]])
 })
 
-test('a team has two sessions unless more are permitted; all teams together have as many as one', async () => {
+test('a team has two sessions unless more are permitted; by default all teams together have no more than one team may', async () => {
   const inUse = async (options: Partial<LoadersOptions>, teams: readonly number[]) => {
     const loaders = open(options)
     const running: ReturnType<typeof begun>[] = []

@@ -1,4 +1,4 @@
-/** In the place of what an erasure does: each step is noted, and answers as the test says. */
+/** Stand-ins for what an erasure does: each step is noted, and answers as the test says. */
 import type { Removed } from '../../../src/operate/erase/remove.ts'
 import { scripted } from '../../support/scripted.ts'
 
