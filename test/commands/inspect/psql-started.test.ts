@@ -1,7 +1,7 @@
 /** What psql is started with, and how it can end, without a warehouse. */
 import { spawn } from 'node:child_process'
 import { EventEmitter } from 'node:events'
-import { chmodSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterAll, beforeEach, expect, it, vi } from 'vitest'
@@ -80,12 +80,19 @@ it('arguments that are too long for a process are a failure of its own, not one 
 it.each(['SIGINT', 'SIGTERM'])(
   'a command that %s ends has its reason, whatever psql ended with',
   async (reason) => {
-    for (const script of ['trap "exit 0" TERM; while :; do sleep 0.01; done', 'exec sleep 60']) {
-      psqlIs(script)
+    const runs = join(folder, 'runs')
+    for (const [begin, rest] of [
+      ['trap "exit 0" TERM', 'while :; do sleep 0.01; done'],
+      [':', 'exec sleep 60'],
+    ] as const) {
+      psqlIs(`${begin}; : > '${runs}'; ${rest}`)
       const stop = new AbortController()
       const ended = psql([], stop.signal)
-      setImmediate(() => stop.abort(reason))
+      // Earlier, the signal would end the shell before it has set its trap.
+      await expect.poll(() => existsSync(runs)).toBe(true)
+      stop.abort(reason)
       expect(await ended).toBe(reason)
+      rmSync(runs)
     }
   },
 )
