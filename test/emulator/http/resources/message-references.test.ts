@@ -42,7 +42,7 @@ describe('where ids are numbers, a message', () => {
     expect([changed.status, namedBy(changed.body)]).toEqual([200, ids])
   })
 
-  it('named by a number of no record is refused as not found, and by no id at all as invalid', async () => {
+  it('that names a number of no record is refused as not found, and one without any id as invalid', async () => {
     const before = emulator.control.world().messages.size
     const { patient } = ids
     const statuses = []
