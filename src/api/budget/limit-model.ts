@@ -185,13 +185,15 @@ export class LimitModel {
   #lowered(count: number, most: number, likely: number, episode: Episode, { since }: EpisodeBefore): number {
     if (most > count * 0.9) return likely
     this.#waitBeforeRaise = FIRST_WAIT
-    const soon = since !== undefined && episode.sentAt - since < 10 * this.#window
+    // A limit that was adopted after the request was sent is not contradicted by it for the second time.
+    const gap = episode.sentAt - (since ?? Number.NEGATIVE_INFINITY)
+    const soon = gap > 0 && gap < 10 * this.#window
     this.#contradictions = soon ? this.#contradictions + 1 : 1
     if (this.#contradictions < 2 || since === undefined) return likely
     // A sliding window does not do this twice in a row. Between two rejections, a token bucket grants exactly its
     // refill. Approach that rate in steps, since another client that shares the limit has the same effect.
     this.#spread = 1
-    const flowed = (this.#sends.between(since, episode.sentAt) / (episode.sentAt - since)) * this.#window
+    const flowed = (this.#sends.between(since, episode.sentAt) / gap) * this.#window
     return Math.max(1, Math.min(most, Math.floor(Math.max(flowed, most * 0.85))))
   }
 

@@ -95,16 +95,18 @@ describe('a rejection later', () => {
   })
 
   test('twice in a row is that of a token bucket: requests are spread evenly, and the limit sinks in steps', () => {
-    for (const [again, expected] of [
-      [12, { contradictions: 2, spread: 1, count: 34 }],
+    for (const [again, since, expected] of [
+      [12, 10, { contradictions: 2, spread: 1, count: 34 }],
       // The first one was long ago.
-      [22, { contradictions: 1, spread: 1.2, count: 40 }],
+      [22, 10, { contradictions: 1, spread: 1.2, count: 40 }],
+      // The limit was adopted after the request was sent.
+      [12, 12.1, { contradictions: 1, spread: 1.2, count: 40 }],
     ] as const) {
       const { send, reject } = open({ count: 100 })
       send(60, 10 * SECOND)
       reject(10 * SECOND)
       send(40, again * SECOND)
-      expect(reject(again * SECOND, { since: 10 * SECOND })).toMatchObject(expected)
+      expect(reject(again * SECOND, { since: since * SECOND })).toMatchObject(expected)
     }
   })
 

@@ -49,6 +49,8 @@ it('deliveries count as missing by team, also where no configuration was read; a
 it('what is expected follows from whole days before the last one, and from the same day and hours a week ago, once counted for so long', async () => {
   await using own = await createTestDatabase()
   await using session = await openSession({ url: own.url, purpose: 'signs' })
+  // All of one moment: an hour may end meanwhile.
+  await session.client.query('begin')
   // Team, age of the counted hour, events.
   const counted = [
     ...['eight days 23h 1', 'eight days 25h 10', 'eight days 167h 100', 'eight days 169h 1000'],
@@ -79,6 +81,7 @@ it('what is expected follows from whole days before the last one, and from the s
      ) at where name = 'quiet for hours' or n < 3`,
   )
   const signs = await readSigns(session.db, { inboxDays: 30 })
+  await session.client.query('rollback')
   const rounded = (value: number | null) => (value === null ? null : Math.round(value))
   expect(
     Object.fromEntries(
