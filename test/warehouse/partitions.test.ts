@@ -214,7 +214,7 @@ describe('a warehouse whose large tables were partitioned', () => {
     const of = await query<{ part: string; about: string; columns: string | null }>(
       divided.url,
       `select c.oid::regclass::text as part, obj_description(c.oid, 'pg_class') as about, (
-         select string_agg(concat_ws(' ', attname, attoptions, attstattarget, attstorage), ', ' order by attnum)
+         select string_agg(concat_ws(' ', attname, attoptions, nullif(attstattarget, -1), attstorage), ', ' order by attnum)
          from pg_attribute where attrelid = c.oid and attname in ('state', 'city', 'zipcode', 'address')
        ) as columns
        from pg_class c where c.relnamespace = 'intake_partitions'::regnamespace and c.relkind = 'r'`,
