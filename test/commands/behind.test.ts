@@ -6,12 +6,13 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeEach, expect, it, vi } from 'vitest'
 import { requireMigrated } from '../../src/analytics/migrate.ts'
-import { everyCommand, runProgram } from '../../src/commands/program.ts'
+import { everyCommand } from '../../src/commands/program.ts'
 import { IntakeError } from '../../src/core/errors.ts'
 import { openEmbedded } from '../../src/embedded/server.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { configOf } from '../e2e/support/teams.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
+import { runCommand } from '../support/run-command.ts'
 
 vi.mock('../../src/analytics/migrate.ts', async (original) => ({
   ...(await original()),
@@ -39,17 +40,11 @@ beforeEach(() => {
 })
 
 async function codeOf(line: string, env: object = { DATABASE_URL: url }): Promise<unknown> {
-  let stderr = ''
-  const code = await runProgram(
+  const { code, stderr } = await runCommand(
     line.split(' ').map((word) => word.replace('FOLDER', folder)),
     {
-      env: {
-        ...configOf([{ name: 'north', ...access }] as never),
-        ...{ INTAKE_ENCRYPTION_KEY: Buffer.alloc(32).toString('base64'), PATH: '/nowhere', ...env },
-      },
-      stdout: { write: () => true },
-      stderr: { write: (text) => (stderr += String(text)) },
-      ...{ signal: new AbortController().signal, version: '' },
+      ...configOf([{ name: 'north', ...access }] as never),
+      ...{ INTAKE_ENCRYPTION_KEY: Buffer.alloc(32).toString('base64'), PATH: '/nowhere', ...env },
     },
   )
   return [code, /^code: (\w+)/m.exec(stderr)?.[1]]

@@ -305,12 +305,17 @@ afterEach(() => {
 })
 
 test('a server whose first user was killed before it came is stopped after half a minute', async () => {
-  // Half a minute passes in three seconds.
-  const quick =
-    'const real = setTimeout; globalThis.setTimeout = (then, ms) => real(then, ms === 30000 ? 3000 : ms)'
-  playing(withFirst(quick))
+  // Half a minute has passed once the test says so.
+  const passed = join(home.directory, 'passed')
+  const waiting = `import { existsSync } from "node:fs"
+    const real = setTimeout
+    const look = (then) => (existsSync(${JSON.stringify(passed)}) ? then() : real(look, 20, then))
+    globalThis.setTimeout = (then, ms) => (ms === 30000 ? real(look, 20, then) : real(then, ms))`
+  playing(withFirst(waiting))
   expect(await start()).toBe('started')
   const { identity } = (await readAddress(home))!
+  await expect.poll(() => findPostmaster(home)?.ready).toBe(true)
+  writeFileSync(passed, '')
   await expect.poll(() => [isRunning(identity), findPostmaster(home)]).toEqual([false, undefined])
   expect([starts().length, existsSync(join(home.directory, 'supervisor.json'))]).toEqual([1, false])
 })

@@ -19,11 +19,21 @@ whenFileEnds(() => {
   folder = undefined
 })
 
-/** Runs a command to its end, on a terminal of the given width or in a pipe. */
+export interface RunOptions {
+  /** Of a terminal; default: a pipe. */
+  readonly columns?: number
+  /** Default: one that never aborts. */
+  readonly signal?: AbortSignal
+  readonly version?: string
+  /** Called after each piece of standard output. */
+  readonly onOutput?: (text: string) => void
+}
+
+/** Runs a command to its end. */
 export async function runCommand(
   words: readonly string[],
   env: Variables,
-  { columns }: { readonly columns?: number } = {},
+  { columns, signal = new AbortController().signal, version = '0.0.0', onOutput }: RunOptions = {},
 ): Promise<Ended> {
   folder ??= makeFolder('command-')
   const stdout: Buffer[] = []
@@ -32,12 +42,15 @@ export async function runCommand(
   const code = await runProgram(words, {
     env: { INTAKE_DATA_DIR: join(folder, 'data'), ...env },
     stdout: {
-      write: (text) => stdout.push(Buffer.from(text)),
+      write(text) {
+        stdout.push(Buffer.from(text))
+        onOutput?.(String(text))
+      },
       ...(columns === undefined ? {} : { isTTY: true, columns }),
     },
     stderr: { write: (text) => stderr.push(Buffer.from(text)) },
-    signal: new AbortController().signal,
-    version: '0.0.0',
+    signal,
+    version,
   })
   const seconds = (performance.now() - begun) / 1000
   const [out, err] = [textOf(stdout), textOf(stderr)]

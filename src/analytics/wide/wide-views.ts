@@ -99,14 +99,14 @@ async function makeView(
   )
   await keepColumns(db, subject, columns)
   const names = columns.map(({ column_name }) => column_name)
-  // A question may have had the name before the column existed.
-  const first = Object.fromEntries(Object.entries(fixed).filter(([own]) => !names.includes(own)))
-  await dropOlder(db, view, [...Object.keys(first), ...names])
+  // A question that had the name of a fixed column before that column existed keeps it.
+  const shown = Object.fromEntries(Object.entries(fixed).filter(([name]) => !names.includes(name)))
+  await dropOlder(db, view, [...Object.keys(shown), ...names])
   const readers = ['intake_loader', 'intake_clinical', ...(kind === 'form' ? [] : ['intake_analyst'])]
   const grants = readers
     .filter((role) => roles.includes(role))
     .map((role) => sql`grant select on ${sql.table(view)} to ${sql.id(role)}`)
-  await runUnseen(db, [make(view, columns), ...commentsOn(view, subject, first, columns), ...grants])
+  await runUnseen(db, [make(view, columns), ...commentsOn(view, subject, shown, columns), ...grants])
   return view
 }
 

@@ -169,7 +169,7 @@ export class Part {
     const isOther = isFixed ? !isKnown || (isChanged && !limit.isConfigured) : isChanged
     const { episode } = limit
     if (isOther && model !== null) limit.adopt(model, now)
-    // The rejection that this process is to explain is not explained by what another has learned.
+    // What another process has learned does not explain the rejection that this one has taken over.
     if (this.isOwner) limit.takeOver(episode)
     limit.isFixed = isFixed
     const { permits } = holders[this.#name]!

@@ -185,7 +185,7 @@ export class LimitModel {
   #lowered(count: number, most: number, likely: number, episode: Episode, { since }: EpisodeBefore): number {
     if (most > count * 0.9) return likely
     this.#waitBeforeRaise = FIRST_WAIT
-    // A limit that was adopted after the request was sent is not contradicted by it for the second time.
+    // A request that was sent before the limit was adopted does not contradict it a second time.
     const gap = episode.sentAt - (since ?? Number.NEGATIVE_INFINITY)
     const soon = gap > 0 && gap < 10 * this.#window
     this.#contradictions = soon ? this.#contradictions + 1 : 1

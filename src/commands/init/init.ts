@@ -169,13 +169,13 @@ function incomplete(): UsageError {
   )
 }
 
-/** A key for the secrets of webhooks, and an address of the embedded warehouse that holds from any folder. */
+/** A key for the secrets of webhooks, and the absolute path of the embedded warehouse, unless the settings refer to one. */
 function withOwnKeys(settings: Settings, { env }: Context): Settings {
   const isSet = (name: string) => (settings[name] ?? settings[`${name}_FILE`] ?? '') !== ''
   const key = isSet('INTAKE_ENCRYPTION_KEY') ? {} : { INTAKE_ENCRYPTION_KEY: generatedKey() }
   if (isSet('DATABASE_URL')) return { ...settings, ...key }
   const place = settings.INTAKE_DATA_DIR ?? env.INTAKE_DATA_DIR ?? '.intake-sync'
-  // A file, or a variable that a JSON file refers to, names it already.
+  // The name of a file that contains it, or of a variable, stays.
   if (isSet('INTAKE_DATA_DIR_FILE') || place.startsWith('env:')) return { ...settings, ...key }
   return { ...settings, ...key, INTAKE_DATA_DIR: resolve(place) }
 }

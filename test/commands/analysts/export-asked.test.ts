@@ -4,9 +4,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeEach, expect, it, vi } from 'vitest'
 import { exportRows } from '../../../src/analytics/export/export.ts'
-import { runProgram } from '../../../src/commands/program.ts'
 import { takeRole } from '../../../src/commands/reader.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 const query = vi.fn()
 
@@ -27,14 +27,12 @@ beforeEach(() => {
 
 async function exported(sql: string, ...words: string[]) {
   writeFileSync(file, sql)
-  const said = { stdout: '', stderr: '' }
-  const code = await runProgram(['export', '--sql', file, '--out', 'o', ...words], {
-    env: { DATABASE_URL: 'postgres://u@127.0.0.1:1/d' },
-    stdout: { write: (text) => (said.stdout += String(text)) },
-    stderr: { write: (text) => (said.stderr += String(text)) },
-    ...{ signal: new AbortController().signal, version: '1.2.3' },
-  })
-  expect({ code, ...said }).toEqual({ code: 0, stdout: '1 rows in 1 file\n', stderr: '' })
+  const env = { DATABASE_URL: 'postgres://u@127.0.0.1:1/d' }
+  const { code, stdout, stderr } = await runCommand(
+    ['export', '--sql', file, '--out', 'o', ...words],
+    ...[env, { version: '1.2.3' }],
+  )
+  expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '1 rows in 1 file\n', stderr: '' })
   const [, options] = vi.mocked(exportRows).mock.calls.at(-1)!
   return options
 }

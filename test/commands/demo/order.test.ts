@@ -1,11 +1,11 @@
 /** The demo without its parts: what it opens, calls, prints and closes, in which order and with which settings. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { runProgram } from '../../../src/commands/program.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import { EVERYTHING } from '../../../src/extract/reading/window.ts'
 import { STREAMS } from '../../../src/streams/catalogue.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
+import { runCommand } from '../../support/run-command.ts'
 import { world } from './fakes.ts'
 import { summaryOf } from './stage.ts'
 
@@ -39,14 +39,10 @@ afterEach(() => {
 const stop = () => new AbortController()
 
 async function run(words: readonly string[], env: NodeJS.ProcessEnv = {}, abort = stop()) {
-  const said = { stdout: '', stderr: '' }
-  const code = await runProgram(['demo', ...words], {
-    env: { INTAKE_DATA_DIR: '/srv/data', DATABASE_URL: 'postgres://never', ...env },
-    stdout: { write: (text) => (said.stdout += String(text)) },
-    stderr: { write: (text) => (said.stderr += String(text)) },
-    ...{ signal: abort.signal, version: '7.8.9' },
-  })
-  return { code, ...said, signal: abort.signal }
+  const own = { INTAKE_DATA_DIR: '/srv/data', DATABASE_URL: 'postgres://never', ...env }
+  const { signal } = abort
+  const { code, stdout, stderr } = await runCommand(['demo', ...words], own, { signal, version: '7.8.9' })
+  return { code, stdout, stderr, signal }
 }
 
 const UNTIL_SHOWN = [

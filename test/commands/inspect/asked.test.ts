@@ -3,8 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeEach, expect, it, vi } from 'vitest'
 import { requireMigrated } from '../../../src/analytics/migrate.ts'
-import { runProgram } from '../../../src/commands/program.ts'
-import { UsageError } from '../../../src/core/errors.ts'
+import { IntakeError, UsageError } from '../../../src/core/errors.ts'
 import { openEmbedded } from '../../../src/embedded/server.ts'
 import { cancelRun } from '../../../src/load/cancel-run.ts'
 import { explain } from '../../../src/operate/explain.ts'
@@ -15,6 +14,7 @@ import { verify } from '../../../src/reconcile/verify/verify.ts'
 import { lockHolders } from '../../../src/warehouse/locks.ts'
 import { configOf } from '../../e2e/support/teams.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 const session = { db: 'db', client: {}, [Symbol.asyncDispose]: async () => {} }
 
@@ -70,14 +70,9 @@ const TEAMS = [
 ]
 
 async function run(line: string, env: object = { DATABASE_URL: url }) {
-  const said = { stdout: '', stderr: '' }
-  const code = await runProgram(line.split(' '), {
-    env: { ...configOf(TEAMS), LOG_LEVEL: 'silent', ...env },
-    stdout: { write: (text) => (said.stdout += String(text)) },
-    stderr: { write: (text) => (said.stderr += String(text)) },
-    ...{ signal: new AbortController().signal, version: '1.2.3' },
-  })
-  return { code, ...said }
+  const own = { ...configOf(TEAMS), LOG_LEVEL: 'silent', ...env }
+  const { code, stdout, stderr } = await runCommand(line.split(' '), own, { version: '1.2.3' })
+  return { code, stdout, stderr }
 }
 
 it.each([
@@ -95,7 +90,19 @@ it.each([
   })
 })
 
-const RUN = { run_id: 5, kind: 'verify', streams: [], error: null, is_waiting: false, canceled_by: null }
+const RUN = {
+  ...{ run_id: 5, kind: 'verify', started_at: '2026-01-05T02:00:00+00:00', finished_at: null, options: {} },
+  ...{ streams: [], error: null, is_waiting: false, canceled_by: null },
+}
+const FACTS = {
+  ...{ run_id: 5, status: 'succeeded', equal: true, started_at: RUN.started_at, finished_at: null },
+  teams: {},
+}
+const SLICE = {
+  ...{ slice_id: 1, team: 'north', stream: 'forms', state: 'pending', epoch: 0, owner: null, takeovers: 0 },
+  ...{ claimed_at: null, silent_seconds: null, settled_at: null, phase: null, pages: null, pages_left: null },
+  ...{ fetched: null, expected: null, seconds: null, result: null },
+}
 const PROGRESS = {
   ...{ team: 'north', stream: 'forms', phase: 'fetch', pages: 1, pages_left: 3, seconds: 2, fetched: 4 },
   ...{ requests: 1, throttled: 0, expected: null, permitted_rate: null },
@@ -108,15 +115,15 @@ it.each(['succeeded', 'failed', 'interrupted', 'needs_attention'])(
     for (const [part, answer] of [
       [readProgress, [PROGRESS]],
       [lockHolders, 'somebody'],
-      [readSlices, [{ team: 'north', stream: 'forms', state: 'done', pages: 1, seconds: 1, result: null }]],
+      [readSlices, [{ ...SLICE, state: 'done', pages: 1, seconds: 1 }]],
       [readLines, []],
-      [verificationFacts, { teams: {} }],
+      [verificationFacts, FACTS],
     ] as const)
       vi.mocked(part as () => unknown).mockResolvedValue(answer)
     const { code, stdout } = await run('runs show 5 --json')
     expect([code, JSON.parse(stdout)]).toMatchObject([
       0,
-      { owner: null, progress: [], seconds_left: null, eta: null, verification: { teams: {} } },
+      { owner: null, progress: [], seconds_left: null, eta: null, verification: FACTS },
     ])
     expect(vi.mocked(verificationFacts).mock.calls).toEqual([['db', 5]])
     expect(vi.mocked(readRuns).mock.calls).toEqual([[url, 1, 5]])
@@ -129,7 +136,7 @@ it('of a running run, runs show asks who executes it and how far it is, and for 
   vi.mocked(lockHolders).mockResolvedValue('host-1')
   vi.mocked(readSlices).mockResolvedValue([])
   vi.mocked(readLines).mockResolvedValue([])
-  vi.mocked(verificationFacts).mockResolvedValue({ teams: {} } as never)
+  vi.mocked(verificationFacts).mockResolvedValue(FACTS)
   const live = { ...PROGRESS, rate: 2, seconds_left: 6 }
   expect(JSON.parse((await run('runs show 5 --json')).stdout)).toEqual({
     ...{ ...RUN, status: 'running', seconds: 1, owner: 'host-1', progress: [live], seconds_left: 6 },
@@ -137,8 +144,7 @@ it('of a running run, runs show asks who executes it and how far it is, and for 
   })
   expect(vi.mocked(lockHolders).mock.calls).toEqual([['db', 'run', '5']])
   // The time that is left of planned work is that of its slices.
-  const open = { team: 'north', stream: 'forms', state: 'pending', pages: null, seconds: null, result: null }
-  vi.mocked(readSlices).mockResolvedValue([open as never])
+  vi.mocked(readSlices).mockResolvedValue([SLICE as never])
   const planned = JSON.parse((await run('runs show 5 --json')).stdout)
   expect(planned).toMatchObject({ seconds_left: null, eta: { slices_left: 1, seconds_left: null } })
 })
@@ -192,7 +198,9 @@ it('a receipt of verify is of the run that it made, and is written before the co
   expect(vi.mocked(verificationFacts).mock.calls).toEqual([['db', 8]])
   const other = join(folder, 'other')
   vi.mocked(verify).mockResolvedValue({ runId: '9', status: 'succeeded', equal: true, teams: [] })
-  vi.mocked(signReceipt).mockRejectedValueOnce(new Error('no key'))
+  vi.mocked(signReceipt).mockRejectedValueOnce(
+    new IntakeError('no key', { code: 'disk_full', verdict: 'stop' }),
+  )
   expect((await run(`verify --receipt ${other}`)).code).toBe(1)
   expect(existsSync(other)).toBe(false)
 })

@@ -3,11 +3,11 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeEach, expect, it, vi } from 'vitest'
 import { allChecks } from '../../../src/commands/inspect/doctor.ts'
-import { runProgram } from '../../../src/commands/program.ts'
 import { IntakeError } from '../../../src/core/errors.ts'
 import { openEmbedded } from '../../../src/embedded/server.ts'
 import { runChecks } from '../../../src/operate/doctor/doctor.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 vi.mock('../../../src/embedded/server.ts', () => ({ openEmbedded: vi.fn() }))
 vi.mock('../../../src/operate/doctor/doctor.ts', () => ({ runChecks: vi.fn() }))
@@ -23,11 +23,7 @@ const contextOf = (env: object) => ({
 })
 
 it('doctor says what is wrong with the configuration, and checks nothing else', async () => {
-  let stdout = ''
-  const write = (text: string | Uint8Array) => (stdout += String(text))
-  const code = await runProgram(['doctor', '--json'], {
-    ...{ ...contextOf({ INTAKE_CRON: 'never' }), stdout: { write } },
-  })
+  const { code, stdout } = await runCommand(['doctor', '--json'], { INTAKE_CRON: 'never' })
   const hint = 'set INTAKE_CRON to a cron expression of five fields, or off'
   const detail = 'INTAKE_CRON is not a cron expression of five fields, or off'
   expect([code, JSON.parse(stdout).checks.slice(1)]).toEqual([

@@ -2,11 +2,11 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeEach, expect, it, vi } from 'vitest'
-import { runProgram } from '../../../src/commands/program.ts'
 import { hashesOf } from '../../../src/load/erasures.ts'
 import { checkReceipt, receiptKey } from '../../../src/operate/receipts.ts'
 import { readTeams } from '../../../src/warehouse/teams.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 vi.mock('../../../src/warehouse/connect.ts', async (original) => ({
   ...(await original()),
@@ -50,14 +50,9 @@ beforeEach(() => {
 })
 
 async function receipts(...words: string[]) {
-  const said = { stdout: '', stderr: '' }
-  const code = await runProgram(['receipt', ...words], {
-    env: { DATABASE_URL: 'postgres://u@127.0.0.1:1/d' },
-    stdout: { write: (text) => (said.stdout += String(text)) },
-    stderr: { write: (text) => (said.stderr += String(text)) },
-    ...{ signal: new AbortController().signal, version: '' },
-  })
-  return { code, ...said }
+  const env = { DATABASE_URL: 'postgres://u@127.0.0.1:1/d' }
+  const { code, stdout, stderr } = await runCommand(['receipt', ...words], env)
+  return { code, stdout, stderr }
 }
 const check = (...words: string[]) => receipts('check', file, ...words)
 const VALID = 'valid: erasure of 2026-01-05T02:11:09Z by intake-sync 1\\x1b\n'

@@ -2,10 +2,10 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest'
-import { runProgram } from '../../../src/commands/program.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import { json, type Service, startService } from '../../api/support/service.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 const folder = makeFolder('upload-ends-')
 const file = join(folder, 'people.csv')
@@ -44,17 +44,11 @@ afterAll(async () => {
 
 async function upload(...words: string[]) {
   service.received.length = 0
-  const said = { stdout: '', stderr: '' }
-  const code = await runProgram(['patients', 'upload', file, ...words], {
-    env: {
-      ...{ INTAKE_BASE_URL: service.url, INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' },
-      LOG_LEVEL: 'silent',
-    },
-    stdout: { write: (text) => (said.stdout += String(text)) },
-    stderr: { write: (text) => (said.stderr += String(text)) },
-    ...{ signal: stop.signal, version: '' },
-  })
-  return { code, ...said }
+  const own = { INTAKE_BASE_URL: service.url, INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }
+  const env = { ...own, LOG_LEVEL: 'silent' }
+  const { signal } = stop
+  const { code, stdout, stderr } = await runCommand(['patients', 'upload', file, ...words], env, { signal })
+  return { code, stdout, stderr }
 }
 
 const UNKNOWN = 'columns that the service may not know: Nickname\n'

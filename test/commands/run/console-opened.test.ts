@@ -3,9 +3,9 @@ import { userInfo } from 'node:os'
 import { beforeEach, expect, it, vi } from 'vitest'
 import { requireMigrated } from '../../../src/analytics/migrate.ts'
 import { allChecks } from '../../../src/commands/inspect/doctor.ts'
-import { runProgram } from '../../../src/commands/program.ts'
 import { openConsole } from '../../../src/console/server.ts'
 import { IntakeError } from '../../../src/core/errors.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 vi.mock('node:os', async (original) => ({ ...(await original<object>()), userInfo: vi.fn() }))
 vi.mock('../../../src/analytics/migrate.ts', async (original) => ({
@@ -45,21 +45,15 @@ beforeEach(() => {
 async function run(line: string, env: object = {}, reason?: string) {
   const stop = new AbortController()
   if (reason !== undefined) stop.abort(reason)
-  const said = { stdout: '', stderr: '' }
-  const code = await runProgram(line.split(' '), {
-    env: { DATABASE_URL: 'postgres://u@127.0.0.1:1/d', ...env },
-    stdout: {
-      write: (text) => {
-        said.stdout += String(text)
-        done.push('printed')
-        stop.abort('SIGTERM')
-      },
-    },
-    stderr: { write: (text) => (said.stderr += String(text)) },
-    ...{ signal: stop.signal, version: '1.2.3' },
-  })
+  const onOutput = () => {
+    done.push('printed')
+    stop.abort('SIGTERM')
+  }
+  const own = { DATABASE_URL: 'postgres://u@127.0.0.1:1/d', ...env }
+  const options = { signal: stop.signal, version: '1.2.3', onOutput }
+  const { code, stdout, stderr } = await runCommand(line.split(' '), own, options)
   done.push('ended')
-  return { code, ...said }
+  return { code, stdout, stderr }
 }
 
 it('its address and a link of an operator are printed, or one document of them, and it is closed before the command ends', async () => {

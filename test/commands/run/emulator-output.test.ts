@@ -1,7 +1,8 @@
 /** The emulator as a command: each line that it prints, what it does with an option, and that it is closed however it ends. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { runProgram } from '../../../src/commands/program.ts'
+import { IntakeError } from '../../../src/core/errors.ts'
 import { EmulatorOptionError, startEmulator } from '../../../src/emulator/server.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 vi.mock('../../../src/emulator/server.ts', async (original) => ({
   ...(await original()),
@@ -46,22 +47,14 @@ const send = (name: 'SIGINT' | 'SIGTERM') => {
 }
 
 async function emulator(line: string, { signal = 'SIGTERM', write = () => {} } = {}) {
-  const said = { stdout: '', stderr: '' }
-  const code = await runProgram(['emulator', ...line.split(' ').filter((word) => word !== '')], {
-    env: {},
-    stdout: {
-      write: (text) => {
-        said.stdout += String(text)
-        write()
-        if (vi.mocked(startEmulator).mock.calls.length > 0 && !said.stdout.includes('"error"'))
-          send(signal as 'SIGINT')
-      },
-    },
-    stderr: { write: (text) => (said.stderr += String(text)) },
-    ...{ signal: new AbortController().signal, version: '' },
-  })
+  const onOutput = (text: string) => {
+    write()
+    if (vi.mocked(startEmulator).mock.calls.length > 0 && !text.includes('"error"')) send(signal as 'SIGINT')
+  }
+  const words = ['emulator', ...line.split(' ').filter((word) => word !== '')]
+  const { code, stdout, stderr } = await runCommand(words, {}, { onOutput })
   done.push('ended')
-  return { code, ...said }
+  return { code, stdout, stderr }
 }
 
 it.each(['SIGINT', 'SIGTERM'])(
@@ -101,19 +94,22 @@ it.each([
   expect(startEmulator).toHaveBeenCalledWith({ port: 4010, seed: '1', ...options })
 })
 
+/** A failure that is no fault of intake-sync. */
+const NO = new IntakeError('no', { code: 'disk_full', verdict: 'stop' })
+
 it('an option that the emulator refuses is wrong usage with a hint, and any other failure is not', async () => {
   vi.mocked(startEmulator).mockRejectedValueOnce(new EmulatorOptionError('seed', 'too long'))
   const refused = await emulator('--json')
   expect([refused.code, JSON.parse(refused.stdout).error]).toMatchObject([
     ...[2, { code: 'usage', message: '--seed: too long', hint: 'see intake-sync emulator --help' }],
   ])
-  vi.mocked(startEmulator).mockRejectedValueOnce(new Error('no'))
+  vi.mocked(startEmulator).mockRejectedValueOnce(NO)
   expect((await emulator('--json')).code).toBe(1)
 })
 
 it('it is closed too where its addresses cannot be printed', async () => {
   const write = () => {
-    if (vi.mocked(startEmulator).mock.calls.length > 0 && !done.includes('closed')) throw new Error('no')
+    if (vi.mocked(startEmulator).mock.calls.length > 0 && !done.includes('closed')) throw NO
   }
   expect((await emulator('', { write })).code).toBe(1)
   expect(done).toEqual(['closed', 'ended'])

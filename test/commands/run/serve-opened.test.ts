@@ -1,11 +1,11 @@
 /** `serve` and `work` around their parts, without a warehouse: what is said, in which order, and which failure is whose. */
 import { beforeEach, expect, it, vi } from 'vitest'
 import { migrate, requireMigrated } from '../../../src/analytics/migrate.ts'
-import { runProgram } from '../../../src/commands/program.ts'
 import { openConsole } from '../../../src/console/server.ts'
 import { IntakeError, UsageError } from '../../../src/core/errors.ts'
 import { openServe } from '../../../src/operate/serve/serve.ts'
 import { configOf } from '../../e2e/support/teams.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 vi.mock('../../../src/analytics/migrate.ts', async (original) => ({
   ...(await original()),
@@ -46,23 +46,16 @@ beforeEach(() => {
 const access = (name: string) => ({ name, baseUrl: 'http://127.0.0.1:1', apiKey: 'k', apiSecret: 's' })
 
 async function run(line: string, names = ['north']) {
-  const said = { stdout: '', stderr: [] as unknown[] }
-  const code = await runProgram(line.split(' '), {
-    env: {
-      ...configOf(names.map(access)),
-      ...{ DATABASE_URL: 'postgres://u@127.0.0.1:1/d', INTAKE_ADMIN_PORT: '7' },
-    },
-    stdout: {
-      write: (text) => {
-        said.stdout += String(text)
-        setImmediate(() => stop.abort('SIGTERM'))
-      },
-    },
-    stderr: { write: (text) => said.stderr.push(...(/^\{/.test(String(text)) ? [logged(text)] : [text])) },
-    ...{ signal: stop.signal, version: '1.2.3' },
-  })
+  const env = {
+    ...configOf(names.map(access)),
+    ...{ DATABASE_URL: 'postgres://u@127.0.0.1:1/d', INTAKE_ADMIN_PORT: '7' },
+  }
+  const onOutput = () => void setImmediate(() => stop.abort('SIGTERM'))
+  const options = { signal: stop.signal, version: '1.2.3', onOutput }
+  const { code, stdout, stderr } = await runCommand(line.split(' '), env, options)
   done.push('ended')
-  return { code, ...said }
+  const lines = stderr.match(/.+\n/g) ?? []
+  return { code, stdout, stderr: lines.map((each) => (each.startsWith('{') ? logged(each) : each)) }
 }
 const logged = (line: string | Uint8Array) => {
   const { level, msg } = JSON.parse(String(line)) as { level: number; msg: string }

@@ -3,10 +3,10 @@
  * service, and that no secret is shown.
  */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { runProgram } from '../../../src/commands/program.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import { storeSecret, tryStore } from '../../../src/warehouse/webhook-secrets.ts'
 import { json } from '../../api/support/service.ts'
+import { runCommand } from '../../support/run-command.ts'
 import { askedOf, startWebhooksService, type WebhooksService } from './service.ts'
 
 vi.mock('../../../src/warehouse/connect.ts', async (original) => ({
@@ -39,20 +39,15 @@ beforeEach(async () => {
 afterEach(() => service[Symbol.asyncDispose]())
 
 async function create(words = '--json', stop = new AbortController()) {
-  const said = { stdout: '', stderr: '' }
-  const code = await runProgram(
+  const { code, stdout, stderr } = await runCommand(
     ['webhooks', 'create', '--url', 'https://clinic.invalid/', ...words.split(' ')],
     {
-      env: {
-        ...{ ...service.env, DATABASE_URL: 'postgres://u@127.0.0.1:1/d', LOG_LEVEL: 'silent' },
-        INTAKE_ENCRYPTION_KEY: Buffer.alloc(32, 1).toString('base64'),
-      },
-      stdout: { write: (text) => (said.stdout += String(text)) },
-      stderr: { write: (text) => (said.stderr += String(text)) },
-      ...{ signal: stop.signal, version: '' },
+      ...{ ...service.env, DATABASE_URL: 'postgres://u@127.0.0.1:1/d', LOG_LEVEL: 'silent' },
+      INTAKE_ENCRYPTION_KEY: Buffer.alloc(32, 1).toString('base64'),
     },
+    { signal: stop.signal },
   )
-  return { code, ...said }
+  return { code, stdout, stderr }
 }
 
 /** The error of the document; `stderr` has the same words, and neither a secret. */

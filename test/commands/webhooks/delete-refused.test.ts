@@ -1,8 +1,8 @@
 /** `webhooks delete` without a warehouse: when the stored secret is retired, and the whole error where either fails. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { runProgram } from '../../../src/commands/program.ts'
 import { retireSecret } from '../../../src/warehouse/webhook-secrets.ts'
 import { json } from '../../api/support/service.ts'
+import { runCommand } from '../../support/run-command.ts'
 import { askedOf, startWebhooksService, type WebhooksService } from './service.ts'
 
 vi.mock('../../../src/warehouse/connect.ts', async (original) => ({
@@ -27,17 +27,11 @@ beforeEach(async () => {
 afterEach(() => service[Symbol.asyncDispose]())
 
 async function remove(id: string, ...words: string[]) {
-  const said = { stdout: '', stderr: '' }
-  const code = await runProgram(['webhooks', 'delete', id, ...words], {
-    env: {
-      ...{ ...service.env, DATABASE_URL: 'postgres://u@127.0.0.1:1/d', INTAKE_TEAM: 'north' },
-      LOG_LEVEL: 'silent',
-    },
-    stdout: { write: (text) => (said.stdout += String(text)) },
-    stderr: { write: (text) => (said.stderr += String(text)) },
-    ...{ signal: new AbortController().signal, version: '' },
+  const { code, stdout, stderr } = await runCommand(['webhooks', 'delete', id, ...words], {
+    ...{ ...service.env, DATABASE_URL: 'postgres://u@127.0.0.1:1/d', INTAKE_TEAM: 'north' },
+    LOG_LEVEL: 'silent',
   })
-  return { code, ...said }
+  return { code, stdout, stderr }
 }
 const ASKED = ['DELETE /v2/webhooks/c-1']
 

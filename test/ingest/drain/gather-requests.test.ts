@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { type Instant, instantOf } from '../../../src/core/time.ts'
 import { gather } from '../../../src/ingest/drain/gather.ts'
 import type { StoredEvent } from '../../../src/ingest/drain/read-event.ts'
+import { turnsDuring } from './turns.ts'
 
 const at = (seconds: number): Instant => instantOf(Date.UTC(2026, 0, 1, 12) * 1000 + seconds * 1_000_000)
 
@@ -72,17 +73,6 @@ test('a request says for which event it is, whatever its reason, and asks for an
 
 test('other work of the process goes on while many events are read', async () => {
   const rows = Array.from({ length: 120 }, () => event({ stamp: 1 }))
-  let turns = 0
-  let isOver = false
-  const count = () => {
-    if (isOver) return
-    turns += 1
-    setImmediate(count)
-  }
-  setImmediate(count)
-  await gathered(rows.slice(0, 49))
-  expect(turns).toBe(0)
-  await gathered(rows)
-  expect(turns).toBe(2)
-  isOver = true
+  expect(await turnsDuring(() => gathered(rows.slice(0, 49)))).toBe(0)
+  expect(await turnsDuring(() => gathered(rows))).toBe(2)
 })

@@ -10,6 +10,7 @@ import { countSkipped, erasedAmong, openErasuresOf } from '../../../src/load/era
 import { writeBatch } from '../../../src/load/merge/write-batch.ts'
 import { requestRefetches } from '../../../src/load/refetches.ts'
 import { noonPlus, patient } from './scene.ts'
+import { turnsDuring } from './turns.ts'
 
 vi.mock('../../../src/ingest/drain/current.ts')
 vi.mock('../../../src/ingest/drain/inbox-rows.ts')
@@ -236,15 +237,5 @@ test('events of an erased patient are removed before anything is compared, and c
 test('other work of the process goes on while the lines of many records are written', async () => {
   for (let at = 0; at < 120; at++) store(1, 'patient', patient(`p${at}`))
   const gathered = await gather(stored, loading.apiVersionOf)
-  let turns = 0
-  let isOver = false
-  const count = () => {
-    if (isOver) return
-    turns += 1
-    setImmediate(count)
-  }
-  setImmediate(count)
-  await write(session, loading, { rows: stored, gathered })
-  isOver = true
-  expect(turns).toBe(2)
+  expect(await turnsDuring(() => write(session, loading, { rows: stored, gathered }))).toBe(2)
 })
