@@ -354,3 +354,32 @@ it('a refresh that finds nothing new makes no view again', async () => {
   await using session = await openSession({ url: warehouse.url, purpose: 'test' })
   expect(await refreshWideViews(session.db)).toEqual([])
 })
+
+it('an export whose question was named response_id by an older version keeps its view, and what others built on it', async () => {
+  await using own = await openWarehouse()
+  await using session = await openSession({ url: own.url, purpose: 'wide' })
+  const run = (text: string) => session.client.query(text)
+  await run(`
+    insert into intake.teams (name) values ('north');
+    insert into intake.forms (team_id, id, name, _version, _origin) values (1, 'f', 'Visit', now(), 'test');
+    insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)
+      select 1, 'f', n, 'q' || n, 'number', 'Q' || n from generate_series(1, 3) n;
+    insert into intake.exports (team_id, id, form_id, name, _version, _origin) values (1, 'e', 'f', 'Old', now(), 'test');
+    insert into intake.export_columns (team_id, export_id, position, title, question_id) values (1, 'e', 8, 'Q1', 'q1'), (1, 'e', 9, 'Q2', 'q2')`)
+  await refreshWideViews(session.db)
+  // As the older version has left it.
+  await run(`
+    update intake_raw.wide_columns set column_name = 'response_id' where kind = 'export' and question_id = 'q1';
+    update intake_raw.wide_views set signature = '' where kind = 'export';
+    drop view intake_exports.export_old`)
+  await refreshWideViews(session.db)
+  await run('create view public.mine as select response_id from intake_exports.export_old')
+  await run(
+    `insert into intake.export_columns (team_id, export_id, position, title, question_id) values (1, 'e', 10, 'Q3', 'q3')`,
+  )
+  await refreshWideViews(session.db)
+  const { rows } = await run(
+    `select attname as name from pg_attribute where attrelid = 'intake_exports.export_old'::regclass and attnum > 0 order by attnum`,
+  )
+  expect(rows.map(({ name }) => name).slice(6)).toEqual(['response_id', 'q2', 'q3'])
+})
