@@ -8,6 +8,8 @@ export const settings = {
   hookTimeout: 300_000,
   // What is waited for ends the waiting when it comes: one second, the default, is a bet on the machine.
   expect: { poll: { timeout: 60_000 } },
+  // The report of a run names what differed, not only how many: a rare failure may not come again.
+  chaiConfig: { truncateThreshold: 2_000 },
   pool: 'forks' as const,
   maxWorkers: 3,
 }

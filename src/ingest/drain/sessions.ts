@@ -104,7 +104,9 @@ export function openListener({ url, channel, clock, logger, onNotice }: Listener
       try {
         await listen()
       } catch (error) {
-        logger.warn({ channel, code: warehouseError(error).code }, 'cannot listen to the warehouse; polling')
+        // Closing interrupts what was being opened, which is no trouble.
+        if (!closed.signal.aborted)
+          logger.warn({ channel, code: warehouseError(error).code }, 'cannot listen to the warehouse; polling')
         await session?.close()
       }
       session = null

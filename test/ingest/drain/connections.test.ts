@@ -18,10 +18,13 @@ let said: unknown[]
 let sleeps: Map<() => void, number>
 /** What opening a connection waits for, or fails with. */
 let opening: () => Promise<void>
+/** The rows that answer a statement. */
+let answer: () => never[] | Promise<never[]>
 
 beforeEach(() => {
   ;[steps, clients, said, sleeps] = [[], [], [], new Map()]
   opening = async () => {}
+  answer = () => []
   vi.mocked(openSession).mockImplementation(async (options) => {
     steps.push(options)
     await opening()
@@ -30,7 +33,7 @@ beforeEach(() => {
     clients.push(client)
     const db = scripted((text) => {
       steps.push(`${number}: ${text}`)
-      return []
+      return answer()
     })
     const close = async () => {
       steps.push(`close ${number}`)
@@ -151,4 +154,18 @@ test('a listener that is closed while it connects closes that connection, and do
   connected()
   await closing
   expect([await done(), notices(), sleeping()]).toEqual([['close 0'], 0, []])
+})
+
+test('a listener that is closed before Postgres answers, so that its statement fails, says nothing', async () => {
+  let fail = (_: Error) => {}
+  answer = () =>
+    new Promise((_, reject) => {
+      fail = reject
+    })
+  const { listener, notices } = listen()
+  expect(await done()).toEqual([LISTENING, '0: listen "changes"'])
+  const closing = listener.close()
+  fail(new Error('Connection terminated'))
+  await closing
+  expect([await done(), notices(), sleeping(), said]).toEqual([['close 0', 'close 0'], 0, [], []])
 })
