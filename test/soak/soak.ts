@@ -320,12 +320,16 @@ async function differing(url: string, freshUrl: string): Promise<readonly string
   )
 }
 
-/** Tables above autovacuum's own threshold after it had time for each of them. */
+/**
+ * Tables above autovacuum's own threshold after it had time for each of them. It counts from the rows that the last
+ * VACUUM or ANALYZE saw, `reltuples`, however many were deleted since.
+ */
 async function neglectedTables(warehouse: pg.Client): Promise<readonly Neglected[]> {
   const look = async () => {
     const { rows } = await warehouse.query<Neglected>(
-      `select schemaname || '.' || relname as table, n_dead_tup::int as dead, n_live_tup::int as live
-       from pg_stat_user_tables where n_dead_tup > 50 + 0.2 * n_live_tup order by 1`,
+      `select schemaname || '.' || own.relname as table, n_dead_tup::int as dead, n_live_tup::int as live
+       from pg_stat_user_tables own join pg_class on pg_class.oid = relid
+       where n_dead_tup > 50 + 0.2 * greatest(reltuples, 0) order by 1`,
     )
     return rows
   }
