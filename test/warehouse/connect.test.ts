@@ -72,7 +72,9 @@ test('the settings of a database do not apply to our sessions', async () => {
   expect(await settingsOf(database.url)).toMatchObject({ ...OURS, ...unlimited })
   const pool = openPool({ url: database.url, purpose: 'pool', connections: 1, idleMs: 20 })
   onTestFinished(() => pool.end())
-  const { rows } = await pool.query(`select coalesce(current_setting('transaction_timeout', true), '0') as limit`)
+  const { rows } = await pool.query(
+    `select coalesce(current_setting('transaction_timeout', true), '0') as limit`,
+  )
   expect(rows).toEqual([{ limit: '0' }])
 })
 

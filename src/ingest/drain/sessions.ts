@@ -106,7 +106,10 @@ export function openListener({ url, channel, clock, logger, onNotice }: Listener
       } catch (error) {
         // Closing interrupts what was being opened, which is no trouble.
         if (!closed.signal.aborted)
-          logger.warn({ channel, code: warehouseError(error).code }, 'cannot listen to the warehouse; polling')
+          logger.warn(
+            { channel, code: warehouseError(error).code },
+            'cannot listen to the warehouse; polling',
+          )
         await session?.close()
       }
       session = null
