@@ -146,6 +146,7 @@ export async function answerTo(
   noTerminal: UsageError,
 ): Promise<string> {
   if (keyboard.isTTY !== true) throw noTerminal
+  context.signal.throwIfAborted()
   const input = createInterface({ input: keyboard, terminal: false })
   const answered = new Promise<string>((resolve, reject) => {
     context.signal.addEventListener('abort', () => reject(context.signal.reason), { once: true })

@@ -77,3 +77,20 @@ it('logs are lines of JSON in a pipe, readable lines on a terminal, and no less 
   const shown = stripVTControlCharacters(logged(true))
   expect(shown).toMatch(/^\[\d\d:\d\d:\d\d\] WARN: said .*"team":"north".*\n$/)
 })
+
+it('a readable line of the log has the time in UTC, as every other output, wherever the machine is', () => {
+  const before = process.env.TZ
+  process.env.TZ = 'Asia/Kathmandu'
+  try {
+    let text = ''
+    const stderr = { write: (line: string | Uint8Array) => (text += String(line)), isTTY: true }
+    const now = () => new Date().toISOString().slice(11, 16)
+    const begun = now()
+    openLogger({ stderr }, readConfig({})).warn('said')
+    const [, shown] = /^\[(\d\d:\d\d)/.exec(stripVTControlCharacters(text)) ?? []
+    expect([begun, now()]).toContain(shown)
+  } finally {
+    if (before === undefined) delete process.env.TZ
+    else process.env.TZ = before
+  }
+})

@@ -101,6 +101,8 @@ it('times are to the minute in UTC, durations in the largest two units', () => {
   expect([0.04, 9.94, 9.99, 10, 59.4, 59.5, 3_599, 3_600, 7_325].map(formatSeconds)).toEqual([
     ...['0 s', '9.9 s', '10 s', '10 s', '59 s', '1 min 0 s', '59 min 59 s', '1 h 0 min', '2 h 2 min'],
   ])
+  // Minutes that are not over do not count.
+  expect([3_659, 7_199].map(formatSeconds)).toEqual(['1 h 0 min', '1 h 59 min'])
 })
 
 describe('a question', () => {
@@ -126,6 +128,12 @@ describe('a question', () => {
     const asked = agrees(context(stop.signal), keyboard(), 'Sure?')
     stop.abort('SIGINT')
     await expect(asked).rejects.toBe('SIGINT')
+    // A signal that came before: nothing is asked.
+    const late = context(AbortSignal.abort('SIGTERM'))
+    let said = ''
+    late.stderr.write = (text) => (said += String(text))
+    await expect(agrees(late, keyboard(), 'Sure?')).rejects.toBe('SIGTERM')
+    expect(said).toBe('')
     const nobody = agrees(context(new AbortController().signal), new PassThrough(), 'Sure?')
     await expect(nobody).rejects.toMatchObject({ code: 'confirmation_missing', hint: 'add --yes' })
   })

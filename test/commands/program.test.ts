@@ -95,6 +95,24 @@ it('help fits the terminal that it is written to: of an error that of stderr, el
   }
 })
 
+it('an error of usage is wrapped to the terminal that it is written to, and to no other', async () => {
+  const written = async (stdout: object, stderr: object) => {
+    let text = ''
+    const code = await runProgram(['patients', 'upload', 'a.csv', '--timeout', 'soon'], {
+      ...{ ...surroundings, version: '1.2.3', stdout: { ...output, ...stdout } },
+      stderr: { write: (more) => (text += String(more)), ...stderr },
+    })
+    expect(code).toBe(2)
+    return text.split('\n')
+  }
+  const narrow = { isTTY: true, columns: 50 }
+  const [first] = await written(narrow, {})
+  expect(first).toMatch(/^error: option '--timeout <duration>' .* or a number of seconds\.$/)
+  const lines = (await written({}, narrow)).slice(0, 4)
+  expect(lines[0]).toMatch(/^error: option '--timeout <duration>'/)
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(50)
+})
+
 it('the document of an error has its hint under both names, and where it is explained', async () => {
   const { code, stdout } = await run('wait', 'patient', '--json')
   const { error } = JSON.parse(stdout)

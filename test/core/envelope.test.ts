@@ -64,6 +64,15 @@ describe('the version of a state', () => {
   ])('%s', (_, stamp, version, updatedAt, tooFarAhead) => {
     expect(versionOf(stamp, seen)).toEqual({ version, updatedAt, tooFarAhead })
   })
+
+  test('counts a stamp up to five minutes after the state was read, where that was later than it says', () => {
+    const readBy = ahead(3_600_000_000)
+    const [counts, exceeds] = [0, 1].map((micros) => instantOf(microsOf(readBy) + tolerance + micros))
+    expect(versionOf(counts, seen, readBy)).toEqual({
+      ...{ version: counts, updatedAt: counts, tooFarAhead: false },
+    })
+    expect(versionOf(exceeds, seen, readBy)).toEqual({ version: seen, updatedAt: null, tooFarAhead: true })
+  })
 })
 
 describe('stamps that disagree with versions', () => {
