@@ -6,8 +6,8 @@ import { runProgram } from '../../src/commands/program.ts'
 
 export interface Order {
   readonly id: number
-  /** A command of the command line; null stops all that run. */
-  readonly words: readonly string[] | null
+  /** A command of the command line; `memory` asks for the resident bytes; null stops all that run. */
+  readonly words: readonly string[] | 'memory' | null
 }
 
 export interface Notice {
@@ -22,6 +22,11 @@ const stop = new AbortController()
 process.on('message', ({ id, words }: Order) => {
   if (words === null) return stop.abort('SIGTERM')
   let output = ''
+  // What could be collected is no growth, however long V8 waits with it.
+  if (words === 'memory') {
+    gc!()
+    return process.send!({ id, output: String(process.memoryUsage.rss()), code: 0 } satisfies Notice)
+  }
   const tell = (code: number | null) => process.send!({ id, output, code } satisfies Notice)
   const write = (text: string | Uint8Array) => {
     output += text.toString()

@@ -34,6 +34,6 @@ export function judge(
       faults.push(`${what} grew from ${Math.round(early)} to ${Math.round(late)} bytes`)
   }
   grown('the database', ({ databaseBytes }) => databaseBytes)
-  grown('memory', ({ residentBytes }) => residentBytes ?? 0)
+  grown('memory', ({ residentBytes }) => residentBytes)
   return faults
 }

@@ -1,7 +1,6 @@
 /** The measured process, seen from the soak: commands that run in it, one after another or next to each other. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Notice, Order } from './child.ts'
 
@@ -14,8 +13,8 @@ export interface Program {
   run(...words: string[]): Promise<Ended>
   /** Starts `serve` and resolves when it is ready. */
   serve(): Promise<void>
-  /** Resident bytes now; null where that is unknown. */
-  residentBytes(): number | null
+  /** Resident bytes after garbage was collected. */
+  residentBytes(): Promise<number>
   /** Ends it in good order, or without notice. */
   stop(how: 'orderly' | 'killed'): Promise<void>
 }
@@ -23,21 +22,21 @@ export interface Program {
 /** `root`: of the project whose code it executes. */
 export function startProgram(env: Readonly<Record<string, string>>, root: string): Program {
   const child: ChildProcess = fork(join(root, 'test/soak/child.ts'), {
-    execArgv: ['--import', 'tsx'],
+    execArgv: ['--expose-gc', '--import', 'tsx'],
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
   })
   const exited = once(child, 'exit')
   /** What to do with notices, by order. */
   const listeners: ((notice: Notice) => void)[] = []
   child.on('message', (notice: Notice) => listeners[notice.id]!(notice))
-  const send = (words: readonly string[] | null, onNotice: (notice: Notice) => void = () => {}) => {
+  const send = (words: Order['words'], onNotice: (notice: Notice) => void = () => {}) => {
     child.send({ id: listeners.push(onNotice) - 1, words } satisfies Order)
   }
   const failed = exited.then(([code, signal]) => {
     throw new Error(`the measured process ended: ${code ?? signal}`)
   })
   failed.catch(() => {})
-  const answerOf = (words: readonly string[], isAnswer: (notice: Notice) => boolean) =>
+  const answerOf = (words: Order['words'], isAnswer: (notice: Notice) => boolean) =>
     Promise.race([
       failed,
       new Promise<Notice>((resolve) => send(words, (notice) => isAnswer(notice) && resolve(notice))),
@@ -52,14 +51,8 @@ export function startProgram(env: Readonly<Record<string, string>>, root: string
       const { code, output } = await answerOf(['serve', '--no-schedule', '--json'], isReady)
       if (code !== null) throw new Error(`serve ended: ${output}`)
     },
-    residentBytes() {
-      try {
-        const [, kibibytes] =
-          /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8')) ?? []
-        return kibibytes === undefined ? null : Number(kibibytes) * 1024
-      } catch {
-        return null
-      }
+    async residentBytes() {
+      return Number((await answerOf('memory', () => true)).output)
     },
     async stop(how) {
       if (how === 'killed') child.kill('SIGKILL')

@@ -33,7 +33,7 @@ const MEBIBYTE = 1024 * 1024
 /** Both are over well before the middle of the year. */
 const [inboxDays, historyDays] = [Math.min(30, Math.ceil(nights / 8)), Math.min(90, Math.ceil(nights / 4))]
 const line = ({ night, databaseBytes, residentBytes, seconds, drainSeconds, events, exitCode }: Night) =>
-  `night ${night}: ${(databaseBytes / MEBIBYTE).toFixed(1)} MiB on disk, ${((residentBytes ?? 0) / MEBIBYTE).toFixed(0)} MiB of memory, backfill ${seconds.toFixed(1)} s (exit ${exitCode}), ${events} events, p99 to their rows ${drainSeconds.toFixed(2)} s\n`
+  `night ${night}: ${(databaseBytes / MEBIBYTE).toFixed(1)} MiB on disk, ${(residentBytes / MEBIBYTE).toFixed(0)} MiB of memory, backfill ${seconds.toFixed(1)} s (exit ${exitCode}), ${events} events, p99 to their rows ${drainSeconds.toFixed(2)} s\n`
 
 const found = await soak({
   ...{ nights, patients, changes, inboxDays, historyDays },
@@ -59,7 +59,7 @@ if (svg !== null) {
       panel('database, MiB', ({ databaseBytes }) => databaseBytes / MEBIBYTE),
       panel(
         'memory of the process that serves and backfills, MiB',
-        ({ residentBytes }) => (residentBytes ?? 0) / MEBIBYTE,
+        ({ residentBytes }) => residentBytes / MEBIBYTE,
       ),
       panel('backfill, seconds', ({ seconds }) => seconds),
       panel('event received → row, p99 of a day, seconds', ({ drainSeconds }) => drainSeconds),

@@ -42,8 +42,8 @@ export interface SoakOptions {
 export interface Night {
   readonly night: number
   readonly databaseBytes: number
-  /** Of the process that serves and backfills; null where it is unknown. */
-  readonly residentBytes: number | null
+  /** Of the process that serves and backfills, after garbage was collected. */
+  readonly residentBytes: number
   /** Of the backfill. */
   readonly seconds: number
   /** From receiving an event to its row, 99 of 100 events of the day. */
@@ -194,7 +194,7 @@ async function playYear(options: SoakOptions, serverUrl: string, nextVersion: st
         [events],
       )
       played.push({
-        ...{ night, seconds, exitCode: code, residentBytes: program.residentBytes() },
+        ...{ night, seconds, exitCode: code, residentBytes: await program.residentBytes() },
         databaseBytes: Number(rows[0]!.size),
         drainSeconds: rows[0]!.delay ?? 0,
         events: rows[0]!.newest - events,
