@@ -8,11 +8,12 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test, vi } from 'vitest'
 import { copyPackage, makeLibraryLinks, prepareBinaries } from '../../src/embedded/binaries.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 
@@ -119,6 +120,28 @@ describe('a private copy', () => {
       expect(bin.startsWith(home.directory)).toBe(true)
     }
     expect((await prepared(newPackage(), newHome(nobody))).notices).toEqual([])
+    // A package need not have each of these folders.
+    const without = newPackage()
+    rmSync(join(without.directory, 'native/share/postgresql'), { recursive: true })
+    expect((await prepared(without, newHome(nobody))).notices).toEqual([])
+  })
+
+  test('can be read by everybody, however strict the umask is', async () => {
+    const [from, home] = [newPackage(), newHome()]
+    const usual = process.umask(0o077)
+    try {
+      await copyPackage(from, home)
+    } finally {
+      process.umask(usual)
+    }
+    const modes = [
+      '',
+      'native',
+      'native/lib/postgresql',
+      'native/bin/postgres',
+      'native/lib/libpq.so.5.18',
+    ].map((path) => lstatSync(join(home.directory, 'binaries-18.4.0', path)).mode & 0o777)
+    expect(modes).toEqual([0o755, 0o755, 0o755, 0o755, 0o644])
   })
 
   test.runIf(ROOT)(
@@ -152,6 +175,16 @@ test.each([
     message: `the embedded Postgres does not run on this system (${place}/native/bin/postgres); it needs glibc on Linux`,
     hint: 'Set DATABASE_URL to a Postgres 15 to 18 that runs elsewhere.',
   })
+})
+
+test('they are tried without the environment of the command, in a folder that everybody has', async () => {
+  const from = newPackage('package', '#!/bin/sh\n{ pwd; env; echo "$@"; } > "$(dirname "$0")/tried"\n')
+  vi.stubEnv('INTAKE_API_SECRET', 'canary')
+  await prepared(from)
+  vi.unstubAllEnvs()
+  const tried = readFileSync(join(from.directory, 'native/bin/tried'), 'utf8')
+  expect(tried).toMatch(/^\/\n[\s\S]*\n--version\n$/)
+  expect(tried).not.toContain('canary')
 })
 
 test('where a link cannot be made, a copy takes its place', async () => {

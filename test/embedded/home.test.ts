@@ -106,13 +106,13 @@ describe('the home of a data directory', () => {
     const [directory, elsewhere] = [newFolder(), newFolder()]
     writeFileSync(join(directory, 'server-files-are-in'), `${elsewhere}\n`)
     for (const [folder, id] of [
-      [directory, 65_534],
+      [directory, 65_533],
       [elsewhere, 1],
     ] as const) {
       mkdirSync(join(folder, 'cluster'))
-      chownSync(join(folder, 'cluster'), id, id)
+      chownSync(join(folder, 'cluster'), id, id + 1)
     }
-    expect((await homeOf(directory)).user).toMatchObject({ uid: 1, gid: 1 })
+    expect((await homeOf(directory)).user).toMatchObject({ uid: 1, gid: 2 })
   })
 
   test.runIf(ROOT)(

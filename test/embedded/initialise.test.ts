@@ -21,7 +21,7 @@ afterAll(() => removeFolder(base))
 /** In place of initdb: notes its words and the password, and makes what the real one makes. */
 const INITDB = `#!/bin/sh
 printf '%s\\n' "$@" > "$(dirname "$0")/words"
-{ pwd; ls -ld "$(dirname "$2")" | cut -c1-10; env; } > "$(dirname "$0")/place"
+{ pwd; ls -ldn "$(dirname "$2")" | tr -s ' ' | cut -d ' ' -f 1,3,4; env; } > "$(dirname "$0")/place"
 for word in "$@"; do case "$word" in --pwfile=*) cp "\${word#--pwfile=}" "$(dirname "$0")/password" ;; esac; done
 mkdir "$2" && echo 18 > "$2/PG_VERSION"
 `
@@ -50,7 +50,7 @@ test('it makes the data directory with a password of 32 characters, which its ow
   await initialise(home, binaries, false)
   vi.unstubAllEnvs()
   const [place, mode, ...environment] = readFileSync(join(bin, 'place'), 'utf8').split('\n')
-  expect([place, mode]).toEqual(['/', 'drwx------'])
+  expect([place, mode]).toEqual(['/', expect.stringMatching(/^drwx------\S? /)])
   expect(environment.some((line) => line.includes('secret'))).toBe(false)
   expect(readdirSync(home.directory).sort()).toEqual(['cluster', 'password'])
   const password = await readPassword(home)
@@ -111,10 +111,11 @@ test.runIf(process.getuid?.() === 0)(
     const { home, bin, binaries } = newHome()
     for (const path of [base, home.directory]) chmodSync(path, 0o711)
     chmodSync(bin, 0o777)
-    const user = { name: 'nobody', uid: 65_534, gid: 65_534 }
+    const user = { name: 'nobody', uid: 65_534, gid: 65_533 }
     await initialise({ ...home, user }, binaries, true)
     const { uid, gid } = statSync(home.cluster)
-    expect([uid, gid]).toEqual([65_534, 65_534])
+    expect([uid, gid]).toEqual([65_534, 65_533])
+    expect(readFileSync(join(bin, 'place'), 'utf8').split('\n')[1]).toMatch(/^drwx------\S? 65534 65533$/)
     expect(readFileSync(join(bin, 'password'), 'utf8')).toBe(await readPassword(home))
     expect(statSync(join(home.directory, 'password')).uid).toBe(0)
   },

@@ -159,13 +159,40 @@ test.runIf(process.platform === 'linux')(
     vi.setSystemTime(Date.now() + 2_000)
     expect(await ended).toEqual([null, 'SIGKILL'])
     expect(writer.exitCode).toBeNull()
-    setTimeout(() => writer.stdin!.end(), 100)
+    // Its children have five seconds more.
+    vi.setSystemTime(Date.now() + 4_000)
+    await later()
+    expect([writer.exitCode, writer.signalCode]).toEqual([null, null])
+    writer.stdin!.end()
     await stopping
     expect(serves(writer.pid!, home)).toBe(false)
     const willing = await run('postgres', home.cluster)
     const left = once(willing, 'exit')
     await stopPostmaster(willing.pid!, home, '/none')
     expect(await left).toEqual([null, 'SIGINT'])
+  },
+)
+
+test.runIf(process.platform === 'linux')(
+  'a child of a server that cannot be killed is given up five seconds after that was tried',
+  async () => {
+    const child = await run('postgres: writer ', home.cluster)
+    vi.useFakeTimers({ toFake: ['Date'] })
+    const tried: unknown[] = []
+    vi.spyOn(process, 'kill').mockImplementation((...words) => {
+      tried.push(words)
+      return true
+    })
+    const waiting = endOrphans(home, 3_000)
+    const later = () => new Promise((resolve) => setTimeout(resolve, 250, 'waits'))
+    vi.setSystemTime(Date.now() + 2_900)
+    expect([await Promise.race([waiting, later()]), tried]).toEqual(['waits', []])
+    vi.setSystemTime(Date.now() + 5_000)
+    expect(await Promise.race([waiting, later()])).toBe('waits')
+    expect(tried).toContainEqual([child.pid, 'SIGKILL'])
+    vi.setSystemTime(Date.now() + 200)
+    await waiting
+    expect(serves(child.pid!, home)).toBe(true)
   },
 )
 

@@ -64,10 +64,15 @@ describe('the identity of a process', () => {
 
 describe('on systems without /proc', () => {
   const as = (platform: NodeJS.Platform) => vi.spyOn(process, 'platform', 'get').mockReturnValue(platform)
-  afterEach(() => vi.restoreAllMocks())
+  afterEach(() => {
+    vi.restoreAllMocks()
+    vi.unstubAllEnvs()
+  })
 
   test.runIf(process.platform === 'linux')('a process is its pid and its start, as ps says it', async () => {
     as('darwin')
+    // Whatever the time zone of the command is.
+    vi.stubEnv('TZ', 'Asia/Tokyo')
     const identity = identityOf(process.pid)!
     expect(identity).toMatch(new RegExp(`^${process.pid} \\w{3} \\w{3} +\\d+ \\d\\d:\\d\\d:\\d\\d \\d{4}$`))
     expect(

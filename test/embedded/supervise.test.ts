@@ -83,6 +83,20 @@ describe('a user of a server', () => {
     expect(open() - before).toBeLessThanOrEqual(1)
   })
 
+  test('waits for the answer when it leaves', async () => {
+    const open = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
+    const { home, lines } = await supervised((line, socket) => {
+      if (line === 'token') socket.write('ready 5433\n')
+    })
+    const attachment = await attachedTo(home)
+    const before = open()
+    const leaving = attachment.leave()
+    expect(open()).toBe(before + 1)
+    await expect.poll(() => lines).toEqual(['token', 'leave'])
+    sockets.at(-1)!.end('left\n')
+    expect(await leaving).toBe('left')
+  })
+
   test.each([
     ['failed', 'failed\n', 'failed'],
     ['is about to stop', 'stopping\n', 'none'],
