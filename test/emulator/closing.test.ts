@@ -64,6 +64,23 @@ it.each<[string, EmulatorOptions]>([
   await expect(get('/v2/forms')).rejects.toThrow()
 })
 
+it('events of each team of each environment are over when it was closed', async () => {
+  await using receiver = await startReceiver()
+  const emulator = await startEmulator({ ...SIZES, faults: 'webhook-delay=600000' })
+  const { control, environments } = emulator
+  const names = environments.flatMap(({ teams }) => teams.map(({ name }) => name))
+  for (const [at, name] of names.entries()) {
+    const { send } = callerOf(emulator, Math.floor(at / 2), at % 2)
+    await send('POST', '/v2/webhooks', { target_url: receiver.url })
+    control.createPatient({ first_name: 'A', last_name: 'B' }, name)
+  }
+  const pending = () => names.map((name) => control.webhooks(name).pending)
+  expect(pending()).toEqual([1, 1, 1, 1])
+  await emulator.close()
+  await expect.poll(pending, { timeout: 20_000 }).toEqual([0, 0, 0, 0])
+  expect(receiver.deliveries).toEqual([])
+})
+
 it.each(['slow=60000', 'drip=60000', 'hang'])(
   'a caller who waits for an answer with %s loses the connection',
   async (faults) => {

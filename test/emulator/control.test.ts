@@ -54,6 +54,19 @@ it('time is advanced by nothing or more, up to the last time that a stamp can sh
     expect((await send(body)).body).toEqual({ detail: 'Send {"faults": "name=probability,…"}.' })
 })
 
+it('a clock that is wrong is advanced as far as its own time can be shown', async () => {
+  await using emulator = await startEmulator({ port: 0, patients: 1, clock: stillClock })
+  const { control } = emulator
+  const left = Date.parse('2255-01-01T00:00:00Z') - Date.parse(control.world().now())
+  control.setFaults('clock-skew=3600')
+  expect(() => control.advance(left - 3_600_000)).toThrow('the clock cannot be moved so far')
+  control.advance(left - 3_600_001)
+  expect(control.world().now()).toBe('2254-12-31T23:59:59.999000Z')
+  // Without the fault it is right again.
+  control.setFaults('slow=0.5')
+  expect(control.world().now()).toBe('2254-12-31T22:59:59.999000Z')
+})
+
 it('there are two teams in each environment, and credentials and imports are those of the first', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'emulator-teams-'))
   const importPatients = join(folder, 'people.csv')

@@ -189,3 +189,26 @@ it('a time can be stamped to the microsecond from the year 1 to the year 2254', 
     undefined,
   ])
 })
+
+it('the time of the service is in whole microseconds, the nearest ones, at any scale', () => {
+  let now = 0
+  const slow = new ServiceClock({ now: () => now, sleep: async () => {} }, 0.3)
+  const times = Array.from({ length: 8 }, (_, at) => {
+    now = at
+    return slow.now()
+  })
+  expect(times).toEqual([0, 0, 1, 1, 1, 2, 2, 2])
+  expect(slow.real(3)).toBe(10)
+})
+
+it('a task that ends the service is the last one, whatever it schedules', async () => {
+  timeline.after(1_000, () => {
+    ran.push('the end')
+    timeline.close()
+    timeline.after(0, run('one more'))
+  })
+  timeline.after(1_000, run('at the same time'))
+  clock.advance(60_000_000)
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(ran).toEqual(['the end'])
+})

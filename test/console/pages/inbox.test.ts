@@ -126,3 +126,27 @@ it('no rate is worked out across a time without an answer, and whoever looks mea
   await Promise.all([rates(), routes.get('/inbox')!({}, {}), rates()])
   expect(asked).toBe(before + 1)
 })
+
+it('the receiver has a second and a half for its metrics; an answer from elsewhere, or a refusal, is none', async () => {
+  let answer = new globalThis.Response('intake_events_received_total 7\n')
+  const timeout = vi.spyOn(AbortSignal, 'timeout')
+  const asked = vi.spyOn(globalThis, 'fetch').mockImplementation(async () => answer)
+  type Handler = (request: object, reply: object) => Promise<{ data: { metrics: unknown } }>
+  const routes = new Map<string, Handler>()
+  const app = { get: (path: string, _: unknown, handler: Handler) => routes.set(path, handler) }
+  let seconds = 1_000
+  const options = { clock: { now: () => seconds * 1e6 }, metricsUrl: 'http://h/metrics' }
+  const readings = { share: () => ({ within: async () => null }) }
+  const show = async (_request: unknown, _reply: unknown, page: object) => page
+  serveInbox(app as never, { options, readings, show } as never)
+  expect((await routes.get('/inbox')!({}, {})).data.metrics).toMatchObject({ received: 7 })
+  expect(asked.mock.calls).toEqual([
+    ['http://h/metrics', { signal: timeout.mock.results[0]!.value, redirect: 'error' }],
+  ])
+  expect(timeout.mock.calls).toEqual([[1_500]])
+  for (const status of [302, 404, 500]) {
+    seconds += 2
+    answer = new globalThis.Response('intake_events_received_total 7\n', { status })
+    expect((await routes.get('/inbox')!({}, {})).data.metrics).toBeNull()
+  }
+})

@@ -15,6 +15,16 @@ describe('the rate limit', () => {
     expect([admit(10), admit(10.5), admit(11)]).toEqual([0, 0.5, 0])
   })
 
+  it('that is changed counts the calls that were admitted before', () => {
+    const window = new SlidingWindow()
+    const admit = (requests: number, at: number) =>
+      window.admit({ requests, seconds: 10 }, at * SECOND) / SECOND
+    expect([0, 1, 2, 3, 4].map((at) => admit(5, at))).toEqual([0, 0, 0, 0, 0])
+    expect([admit(5, 5), admit(2, 5), admit(1, 5), admit(6, 5)]).toEqual([5, 8, 9, 0])
+    // Of the calls at 4 and 5 seconds two are permitted from now on.
+    expect([admit(2, 13.5), admit(2, 14), admit(2, 14)]).toEqual([0.5, 0, 1])
+  })
+
   it('is not lengthened by rejected calls', () => {
     const window = new SlidingWindow()
     const limit = { requests: 1, seconds: 1 }
