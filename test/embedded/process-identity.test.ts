@@ -1,7 +1,7 @@
 /** A process is recognized beyond its pid, and a lock ends with the process that has it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
 import { identityOf, isRunning, withLock } from '../../src/embedded/process-identity.ts'
@@ -71,8 +71,6 @@ describe('on systems without /proc', () => {
 
   test.runIf(process.platform === 'linux')('a process is its pid and its start, as ps says it', async () => {
     as('darwin')
-    // Whatever the time zone of the command is.
-    vi.stubEnv('TZ', 'Asia/Tokyo')
     const identity = identityOf(process.pid)!
     expect(identity).toMatch(new RegExp(`^${process.pid} \\w{3} \\w{3} +\\d+ \\d\\d:\\d\\d:\\d\\d \\d{4}$`))
     expect(
@@ -88,6 +86,22 @@ describe('on systems without /proc', () => {
     parent.kill('SIGKILL')
     await once(parent, 'exit')
   })
+
+  test.skipIf(process.platform === 'win32')(
+    'its start is said in one language and one time zone, whatever those of the command are',
+    () => {
+      as('darwin')
+      const own = makeFolder('ps-')
+      writeFileSync(join(own, 'ps'), '#!/bin/sh\necho "S+   in $LC_ALL of $TZ: $*"\n')
+      chmodSync(join(own, 'ps'), 0o755)
+      for (const [name, value] of Object.entries({ PATH: own, TZ: 'Asia/Tokyo', LC_ALL: 'de_DE' }))
+        vi.stubEnv(name, value)
+      expect(identityOf(7)).toBe('7 in C of UTC: -o stat=,lstart= -p 7')
+      removeFolder(own)
+      // Without ps, nothing is known of any process.
+      expect(identityOf(7)).toBeUndefined()
+    },
+  )
 
   test('a process of Windows is its pid, also where it may not be signalled', () => {
     as('win32')

@@ -73,7 +73,8 @@ test('the facts of a verification are those of its run, team by team and stream 
     expect([kind, await set(`${kind} = 1, repaired = 1`)]).toEqual([kind, false])
     expect(await set(`${kind} = 0`)).toBe(true)
   }
-  expect(await set(`deep = '{"differences": [{"export_id": "e"}]}'`)).toBe(false)
+  expect(await set(`deep = '{"differences": [{"export_id": "e"}, {"export_id": "f"}]}'`)).toBe(false)
+  expect((await verificationFacts(session.db, 1))!.teams.north!.deep).toEqual({ differences: 2 })
   expect(await set(`deep = '{"differences": []}'`)).toBe(true)
   expect(await isEqual(`update intake_ops.runs set status = 'needs_attention' where run_id = 1`)).toBe(true)
   expect(
@@ -103,4 +104,12 @@ test('a receipt says what it is, when and by which version it was issued, and is
   expect(checkReceipt(text, await receiptKey(session.db))).toEqual({
     ...{ valid: false, reason: 'another key signed it' },
   })
+  // A key that is as long as none of this kind is, though the receipt names it.
+  for (const bytes of [31, 33]) {
+    const other = Buffer.alloc(bytes, 7).toString('base64')
+    const named = JSON.stringify({ ...body, signature: { ...signature, public_key: other } })
+    expect(checkReceipt(named, other)).toEqual({
+      ...{ valid: false, reason: 'the public key is not one of Ed25519' },
+    })
+  }
 })

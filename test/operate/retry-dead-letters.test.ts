@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CHANNEL } from '../../src/ingest/inbox/notices.ts'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
-import { retryDeadLetters } from '../../src/operate/retry-dead-letters.ts'
+import { discardDeadLetters, retryDeadLetters } from '../../src/operate/retry-dead-letters.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { openScene, type Scene } from '../ingest/drain/scene.ts'
 
@@ -46,6 +46,90 @@ test.each(['-1 hour', '1 hour'])(
     expect(await retried(id, 'of the same run', 7)).toBe('of a later run')
   },
 )
+
+test('a body of a later run is newer than a state whose version is ahead of its reading, and is never older than it was stored', async () => {
+  const versions = async () =>
+    (
+      await scene.rows<{ seconds: number }>(
+        `select extract(epoch from version - now())::float8 as seconds from intake_raw.records where id = 'e ahead'`,
+      )
+    )[0]!.seconds
+  const set = (version: string, observed: string) =>
+    scene.rows(
+      `update intake_raw.records set version = now() + interval '${version}', observed_at = now() + interval '${observed}'
+       where id = 'e ahead'`,
+    )
+  expect(await retried('e ahead', 'first', 5)).toBe('first')
+  await set('1 hour', '-1 hour')
+  await scene.rows(`update intake.exports set _version = now() + interval '1 hour' where id = 'e ahead'`)
+  expect(await retried('e ahead', 'second', 6)).toBe('second')
+  expect(await versions()).toBeGreaterThan(3_000)
+  await set('-2 hours', '-1 hour')
+  await scene.rows(`update intake.exports set _version = now() - interval '2 hours' where id = 'e ahead'`)
+  expect(await retried('e ahead', 'third', 7)).toBe('third')
+  expect(Math.abs(await versions())).toBeLessThan(600)
+})
+
+test('all that are named are discarded, of records and of events, and no other; or none, if one of them does not wait', async () => {
+  const { session, teamId } = scene
+  const ids: number[] = []
+  for (const [stream, recordId] of [
+    ['inbox', null],
+    ['forms', 'a'],
+    ['forms', 'b'],
+  ] as const) {
+    const deadLetter = { recordId, origin: `event:${ids.length} of discard`, reason: 'no', body: '{}' }
+    await storeDeadLetters(session.db, { teamId, stream, runId: null }, [deadLetter])
+    const [row] = await scene.rows<{ id: number }>('select max(id)::int as id from intake_ops.dead_letters')
+    ids.push(row!.id)
+  }
+  const statuses = async () =>
+    (
+      await scene.rows<{ line: string }>(
+        `select concat(status, case when settled_at > now() - interval '1 hour' then ' now' end) as line
+         from intake_ops.dead_letters where id = any($1) order by id`,
+        [ids],
+      )
+    ).map(({ line }) => line)
+  await expect(discardDeadLetters(session.db, [ids[0]!, 2_000_000_000])).rejects.toMatchObject({
+    ...{
+      code: 'no_such_letter',
+      message: expect.stringContaining('has the id 2000000000; nothing was done'),
+    },
+  })
+  expect(await statuses()).toEqual(['waiting', 'waiting', 'waiting'])
+  await discardDeadLetters(session.db, ids.slice(0, 2))
+  expect(await statuses()).toEqual(['discarded now', 'discarded now', 'waiting'])
+  await discardDeadLetters(session.db, ids.slice(2))
+})
+
+test('an event whose day of the inbox is gone comes back today, with the time of its arrival', async () => {
+  const { session, teamId } = scene
+  const event = { id: 'of a dropped day', event_type: 'updated', source: 'form', data: { id: 'f-7' } }
+  const body = JSON.stringify({ ...event, timestamp: '2026-01-01T00:00:00Z' })
+  await storeDeadLetters(session.db, { teamId, stream: 'inbox', runId: null }, [
+    { recordId: null, origin: `event:${event.id}`, reason: 'no', body },
+  ])
+  await scene.rows(
+    `update intake_ops.dead_letters set created_at = '2026-02-03T04:05:06.000007Z' where origin = $1`,
+    [`event:${event.id}`],
+  )
+  const [row] = await scene.rows<{ id: number }>('select max(id)::int as id from intake_ops.dead_letters')
+  await scene.rows('delete from intake_raw.inbox')
+  expect(await retryDeadLetters(session, [row!.id])).toEqual([{ id: row!.id, outcome: 'pending' }])
+  expect(
+    await scene.rows(
+      `select received_on = (now() at time zone 'UTC')::date as is_today, received_at = '2026-02-03T04:05:06.000007Z' as is_kept,
+         event_id, event_type, source, record_id, status, attempts, body_hash = sha256(body) as is_whole from intake_raw.inbox`,
+    ),
+  ).toEqual([
+    {
+      ...{ is_today: true, is_kept: true, is_whole: true, event_id: event.id, event_type: 'updated' },
+      ...{ source: 'form', record_id: 'f-7', status: 'pending', attempts: 0 },
+    },
+  ])
+  await scene.rows('delete from intake_raw.inbox')
+})
 
 test('one that cannot be tried waits on: of no known stream, or while the warehouse cannot store it', async () => {
   const { session, teamId } = scene

@@ -172,6 +172,45 @@ test('summed up for some teams, the rows of others stay as they are; while anoth
   await session.client.query('truncate intake_ops.record_counts')
 })
 
+test('newest times too are summed up for some teams, once there are five hundred rows of a stream', async () => {
+  const { client, db } = session
+  await client.query('truncate intake_ops.newest_times')
+  for (const team of [1, 2])
+    for (const [stream, count] of [
+      ['forms', 500],
+      ['patients', 499],
+    ] as const)
+      await client.query(
+        `insert into intake_ops.newest_times (team_id, stream, newest, newest_event)
+         select $1, $2, '2026-01-01'::timestamptz + n * interval '1 second', '2026-02-01'::timestamptz + n * interval '1 second'
+         from generate_series(1, $3::int) n`,
+        [team, stream, count],
+      )
+  const rows = async () =>
+    (
+      await client.query(
+        `select concat_ws(' ', team_id, stream, count(*), extract(epoch from max(newest) - '2026-01-01')::int,
+           extract(epoch from max(newest_event) - '2026-02-01')::int) as line
+         from intake_ops.newest_times group by team_id, stream order by 1`,
+      )
+    ).rows.map(({ line }) => line)
+  await sumUpCounts(db, ['south'])
+  expect(await rows()).toEqual([
+    '1 forms 500 500 500',
+    '1 patients 499 499 499',
+    '2 forms 1 500 500',
+    '2 patients 499 499 499',
+  ])
+  await sumUpCounts(db)
+  expect(await rows()).toEqual([
+    '1 forms 1 500 500',
+    '1 patients 499 499 499',
+    '2 forms 1 500 500',
+    '2 patients 499 499 499',
+  ])
+  await client.query('truncate intake_ops.newest_times')
+})
+
 test('status reads no record', async () => {
   const reads = async () => {
     await session.client.query('select pg_stat_force_next_flush()')
