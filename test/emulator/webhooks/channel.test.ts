@@ -40,6 +40,22 @@ describe('a fault of the first attempt', () => {
   })
 })
 
+it('a forged record keeps its ids and its times, and no other text', async () => {
+  await start({ faults: 'webhook-forge', responses: 40 })
+  await subscribe({ sources: ['response'] })
+  const { responses } = here.emulator.control.world()
+  const { id } = responses.slice(0, 40).find((one) => one.form !== null && !one.is_archived)!
+  here.emulator.control.staff().archive(id)
+  await idle()
+  const [forged, genuine] = here.receiver.deliveries.map(({ event }) => event.data) as [Loose, Loose]
+  const { form_id, created_at, updated_at, submitted_at } = genuine
+  expect(typeof form_id).toBe('string')
+  expect(forged).toEqual({
+    ...{ ...genuine, form_name: 'forged' },
+    ...{ id, form_id, created_at, updated_at, submitted_at },
+  })
+})
+
 describe('a configuration', () => {
   it('that a fault disabled counts its events anew after it was written', async () => {
     await start({ faults: 'webhook-off=2' })

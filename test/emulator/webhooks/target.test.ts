@@ -139,6 +139,7 @@ it.each([
   ['ECONNRESET', 'connection reset'],
   ['EPIPE', 'connection reset'],
   ['EHOSTUNREACH', 'connection failed'],
+  ['', 'connection failed'],
 ])('a target that fails with %s is recorded as: %s', async (code, error) => {
   codes.set('failing.example', code)
   const sender = openSender({ allowRemote: false, timeoutMs: 5000 })
