@@ -92,6 +92,19 @@ it('who cannot wait waits as long as it may, a moment where there is a value, an
   expect(waits.map(({ signal }) => signal.aborted)).toEqual([true, true, true, true])
 })
 
+it('a reading that fails when nobody waits for it any more fails nobody, and the next is taken', async () => {
+  const failing: ((error: Error) => void)[] = []
+  const read = () => new Promise<string>((_, reject) => void failing.push(reject))
+  const shared = remembered(read, { freshMs: 1_000, clock: { now: () => micros, sleep: async () => {} } })
+  expect(await shared.within(700)).toBeNull()
+  failing[0]!(new Error('away'))
+  await new Promise((resolve) => setImmediate(resolve))
+  const next = shared.get()
+  expect(failing).toHaveLength(2)
+  failing[1]!(new Error('still away'))
+  await expect(next).rejects.toThrow('still away')
+})
+
 it('an answer is waited for as long as its page may, and no longer than for the answer', async () => {
   const { ask, forget } = openAnswers(clock)
   expect(await ask('key', async () => 'there', 700)).toBe('there')

@@ -25,8 +25,9 @@ it('a page that failed is rendered again for the next reader, whatever was read 
     },
     ...{ value: 'v', from: 'f' },
   }
-  // Readings stay as they are: no time passes.
-  const clock = { ...systemClock, now: () => 1_760_000_000_000_000 }
+  // Readings stay as they are while no time passes.
+  let now = 1_760_000_000_000_000
+  const clock = { ...systemClock, now: () => now }
   const console_ = await startConsole(warehouse.url, { settings: [setting], clock })
   try {
     const viewer = await console_.enter('viewer')
@@ -45,6 +46,9 @@ it('a page that failed is rendered again for the next reader, whatever was read 
     expect(rendered).toBe(many)
     await viewer.get('/health')
     expect(rendered).toBe(many + 1)
+    // One of two readings is another one after half a minute.
+    now += 31_000_000
+    await expect.poll(async () => [(await viewer.get('/health')).status, rendered - many]).toEqual([200, 2])
     takeDefects()
   } finally {
     await console_.close()
