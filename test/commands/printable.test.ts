@@ -1,5 +1,6 @@
 /** Text of the service on a terminal, and tables. */
 import { expect, it } from 'vitest'
+import { parseText } from '../../src/core/json.ts'
 import { printable, shown, table } from '../../src/commands/printable.ts'
 
 it.each([
@@ -18,6 +19,11 @@ it('any value is one line, and what is not there is nothing', () => {
   expect([null, undefined, '', 0, false, 'a\nb', { a: [1, null] }].map((each) => shown(each))).toEqual([
     ...['', '', '', '0', 'false', 'a\\x0ab', '{"a":[1,null]}'],
   ])
+})
+
+it('a number that JavaScript would change is shown with its digits, alone and in an object', () => {
+  const values = ['12345678901234567890', '{"n":[1.10,-0]}'].map((text) => shown(parseText(text)))
+  expect(values).toEqual(['12345678901234567890', '{"n":[1.10,-0]}'])
 })
 
 it('a table has numbers at the right, texts at the left, and no blanks at the end of a line', () => {

@@ -1,5 +1,5 @@
 /** What `init` prints to run intake-sync from now on. */
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { parse } from 'yaml'
 import { deployText } from '../../../src/commands/init/deploy.ts'
 
@@ -36,9 +36,16 @@ it('the container receives webhooks from this machine only, is started again aft
   expect(serviceOf('/srv/settings.env')).toEqual({
     ...{ ...common, env_file: '/srv/settings.env', environment: { INTAKE_WEBHOOK_HOST: '0.0.0.0' } },
   })
+  const [user, group] = [vi.spyOn(process, 'getuid'), vi.spyOn(process, 'getgid')]
+  user.mockReturnValue(1000)
+  group.mockReturnValue(2000)
+  onTestFinished(() => {
+    user.mockRestore()
+    group.mockRestore()
+  })
   expect(serviceOf('/srv/settings.json')).toEqual({
     ...common,
-    user: `${process.getuid!()}:${process.getgid!()}`,
+    user: '1000:2000',
     volumes: ['/srv/settings.json:/run/intake-sync.json:ro'],
     environment: { INTAKE_ENV_FILE: '/run/intake-sync.json', INTAKE_WEBHOOK_HOST: '0.0.0.0' },
   })

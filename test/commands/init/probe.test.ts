@@ -41,6 +41,16 @@ it('a stream without a count is a lower bound unless it is one page; one that ca
   expect(probe!.requests).toBe(probe!.streams.length + 2 + 5)
 })
 
+it('a list that cannot be read makes the number of requests no lower bound, since nothing of it will be read', async () => {
+  await using service = await startService((request, response) =>
+    request.url.startsWith('/v2/forms') ? json(response, { detail: 'x' }, 403) : json(response, []),
+  )
+  const team = { name: 'north', baseUrl: service.url, apiKey: 'k', apiSecret: 's' }
+  const [probe] = await probed(context, readConfig(configOf([team])))
+  expect(probe).toMatchObject({ is_lower_bound: false, requests: probe!.streams.length })
+  expect(probe!.streams.filter(({ error }) => error !== null).map(({ stream }) => stream)).toEqual(['forms'])
+})
+
 it('each stream is listed once, under its own name; ids alone are fetched one by one where that is possible', async () => {
   await using service = await startService((request, response) => {
     const [path] = request.url.split('?')

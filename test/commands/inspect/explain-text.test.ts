@@ -47,6 +47,21 @@ const EXPLAINED = {
   runs: new Map([[7, { kind: 'backfill', startedAt: '2026-01-01T00:00:00Z' }]]),
 } as unknown as Explained
 
+it('the run of an origin is named by its whole number', () => {
+  const runs = new Map([1, 12, 123].map((id) => [id, { kind: `kind ${id}`, startedAt: '2026-01-01T00:00:00Z' }]))
+  const origins = ['run:12 page:3', 'run:123 fetch', 'run:1234 page:1', 'run:12x', 'event:run:12']
+  const texts = origins.map((origin) => {
+    const explained = { ...EXPLAINED, states: [state({ origin })], runs } as unknown as Explained
+    return explainText(context, explained, about).split('\n')[0]
+  })
+  const stored = 'patients p of team north: stored, from'
+  expect(texts).toEqual([
+    `${stored} run:12 page:3 (kind 12 of 2026-01-01 00:00)`,
+    `${stored} run:123 fetch (kind 123 of 2026-01-01 00:00)`,
+    ...['run:1234 page:1', 'run:12x', 'event:run:12'].map((origin) => `${stored} ${origin}`),
+  ])
+})
+
 it('states come newest first with their origins, events in order of arrival, and values only on request', () => {
   const text = explainText(context, EXPLAINED, about)
   expect(text.split('\n')).toEqual([

@@ -146,11 +146,15 @@ it.each([
   const ofCommand = () => {}
   process.on('SIGINT', ofCommand)
   const listeners = process.listeners('SIGINT')
-  const env = { PATH: `${folder}:/bin:/usr/bin`, PGOPTIONS: '-c work_mem=7MB', PGUSER: 'kept' }
+  const url = new URL(warehouse.url)
+  url.searchParams.set('options', '-c work_mem=5MB')
+  const path = `${folder}:/bin:/usr/bin`
+  const env = { DATABASE_URL: url.href, PATH: path, PGOPTIONS: '-c work_mem=7MB', PGUSER: 'kept' }
   expect(await psql(words, { isTTY, env })).toEqual({ stdout: '', stderr: '', error: null })
   const [name, options, user, ...args] = said()
   expect([name, options, user]).toEqual([
-    ...['intake-sync psql', '-c work_mem=7MB -c search_path=intake,public', 'kept'],
+    // The last one counts: what the user sets over what the connection has, and both below what the command needs.
+    ...['intake-sync psql', '-c work_mem=5MB -c work_mem=7MB -c search_path=intake,public', 'kept'],
   ])
   expect(args.slice(0, -2)).toEqual([...(stops ? ['-v', 'ON_ERROR_STOP=1'] : []), ...own])
   expect(args.at(-2)).toBe('-d')

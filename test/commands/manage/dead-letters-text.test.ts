@@ -68,6 +68,9 @@ it('one shows its run, when it was settled, and its content only on request, ind
   const once = stored({ last_run_id: 7, seen: 1 })
   expect(deadLetterText(context, once, false)).toContain('03:04 UTC, by run 7\nseen         1\n')
   expect(deadLetterDocument(settled, true)).toMatchObject({ id: 1, content: '{"a":1}', content_bytes: 7 })
+  expect(deadLetterDocument(steering, true)).toMatchObject({ content_bytes: 23 })
+  const removed = { ...settled, body: null }
+  expect(deadLetterDocument(removed, true)).toMatchObject({ content: null, content_bytes: null })
   expect(deadLetterDocument(settled, false)).not.toHaveProperty('content')
 })
 
