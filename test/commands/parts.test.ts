@@ -370,6 +370,7 @@ it('migrate prints what it applied on standard output and its notes on standard 
   expect([JSON.parse(json.stdout), json.stderr]).toEqual([{ migrated: ['2'], applied: ['1', '2'] }, stderr])
   for (const [pending, code] of [
     [[], 0],
+    [['3'], 4],
     [['3', '4'], 4],
   ] as const) {
     vi.mocked(migrationStatus).mockResolvedValue({ applied: ['1'], pending, unknown: [] } as never)

@@ -1,7 +1,7 @@
 /** Text of the service on a terminal, and tables. */
 import { expect, it } from 'vitest'
-import { parseText } from '../../src/core/json.ts'
 import { printable, shown, table } from '../../src/commands/printable.ts'
+import { parseText } from '../../src/core/json.ts'
 
 it.each([
   ['\u0000\u001b[2J\u001f', '\\x00\\x1b[2J\\x1f'],

@@ -43,13 +43,15 @@ describe('a request', () => {
   })
 
   test.each([
-    ['/v2/forms', false],
-    ['/v2/forms/{id}', true],
+    ['/v2/forms', false, {}],
+    ['/v2/forms/{id}', true, {}],
+    // Its body names a record, and its answer is as large as a list.
+    ['/v2/export-csv', false, { one: true }],
   ])(
     'to %s is urgent: %s, and so is each further attempt, which counts from the first',
-    async (path, urgent) => {
+    async (path, urgent, more) => {
       const { make, steps } = open([answer(503), answer(200)])
-      await make('GET', path, { params: { id: 'a' } })
+      await make('GET', path, { params: { id: 'a' }, ...more })
       expect(steps).toEqual([asks(false, urgent), 'accepted', ['pause', 250], asks(true, urgent), 'accepted'])
     },
   )
@@ -71,6 +73,8 @@ describe('each permit is given back', () => {
 
   test.each<[object, string, number | null]>([
     [{ 'retry-after': '7' }, '{}', 7_000],
+    // From its arrival on our clock, as the answer has no time of its own.
+    [{ 'retry-after': 'Thu, 01 Jan 1970 00:16:50 GMT' }, '{}', 9_997.5],
     [{}, 'Expected available in 3 seconds.', 3_000],
     [{}, '{}', null],
   ])(

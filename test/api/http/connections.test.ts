@@ -1,6 +1,7 @@
 /** The connections to a service: how many, how long each part of an answer may take, and how they end. */
 import { Readable } from 'node:stream'
 import { beforeEach, expect, test, vi } from 'vitest'
+import type { Limiter } from '../../../src/api/budget/limiter.ts'
 import { type ClientOptions, openClient } from '../../../src/api/client.ts'
 import { DEFAULT_TIMEOUTS, openWire } from '../../../src/api/http/wire.ts'
 import { systemClock } from '../../../src/core/clock.ts'
@@ -82,10 +83,13 @@ test('a client has the usual limits, those of its caller instead, and waits for 
   expect(await optionsOf({ concurrency: 2, giveUpAfterMs: 5_000 })).toEqual({
     ...{ ...usual, connections: 2, headersTimeout: 5_000 },
   })
+  // A shared limiter has its own time, whatever that of this client would be.
+  const limiter = { giveUpAfterMs: 3_000 } as unknown as Limiter
+  expect(await optionsOf({ limiter, giveUpAfterMs: 50_000 })).toEqual({ ...usual, headersTimeout: 3_000 })
   expect(await optionsOf({ timeouts: { headers: 70_000, connect: 5 } })).toEqual({
     ...{ ...usual, connect: { timeout: 5 }, headersTimeout: 70_000 },
   })
-  expect(pools.ended).toEqual(['destroyed', 'destroyed', 'destroyed'])
+  expect(pools.ended).toEqual(Array(4).fill('destroyed'))
   expect(DEFAULT_TIMEOUTS).toEqual({ connect: 10_000, headers: 60_000, bodyIdle: 30_000, attempt: 600_000 })
 })
 

@@ -33,8 +33,15 @@ async function conversation<Result>(answers: readonly (readonly [string, string]
     seen = ''
     setImmediate(() => input.write(`${next[1]}\r`))
   })
-  await using questions = await openQuestions(context, { input: input as never, output: output as never })
-  return { result: await ask(questions!), asked }
+  const questions = await openQuestions(context, { input: input as never, output: output as never })
+  try {
+    return { result: await ask(questions!), asked }
+  } finally {
+    input.resume()
+    await questions![Symbol.asyncDispose]()
+    // A keyboard that is read would keep the process alive.
+    expect(input.isPaused()).toBe(true)
+  }
 }
 
 const SERVICE = { INTAKE_BASE_URL: 'https://f.example.com', INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }

@@ -70,6 +70,9 @@ describe('lines', () => {
       "# mine\n\nINTAKE_TEAM='south 1'\nINTAKE_TEAMS=x\nEMPTY=\nINTAKE_CRON=off\nINTAKE_TIMEZONE=Europe/Berlin\n",
     )
     expect(statSync(file).mode & 0o777).toBe(0o600)
+    // The second time, after the line end that the first one wrote.
+    writeSettingsFile(file, [{ name: 'INTAKE_SWEEP_DAYS', before: null, after: '3' }])
+    expect(readFileSync(file, 'utf8')).toMatch(/\nINTAKE_TIMEZONE=Europe\/Berlin\nINTAKE_SWEEP_DAYS=3\n$/)
   })
 
   it.each(['a$b', 'a b', '#x', '"x"', 'p@ss:w/o%rd,=+-', '\\', '`id`'])(

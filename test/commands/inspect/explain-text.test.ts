@@ -48,7 +48,9 @@ const EXPLAINED = {
 } as unknown as Explained
 
 it('the run of an origin is named by its whole number', () => {
-  const runs = new Map([1, 12, 123].map((id) => [id, { kind: `kind ${id}`, startedAt: '2026-01-01T00:00:00Z' }]))
+  const runs = new Map(
+    [1, 12, 123].map((id) => [id, { kind: `kind ${id}`, startedAt: '2026-01-01T00:00:00Z' }]),
+  )
   const origins = ['run:12 page:3', 'run:123 fetch', 'run:1234 page:1', 'run:12x', 'event:run:12']
   const texts = origins.map((origin) => {
     const explained = { ...EXPLAINED, states: [state({ origin })], runs } as unknown as Explained

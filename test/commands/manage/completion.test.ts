@@ -46,6 +46,7 @@ it('bash offers every option of a command, and after one with values only those'
   const streams = ALL_STREAMS.map(({ name }) => name)
   expect(offered(script, 'verify', '--streams', '')).toEqual(streams)
   expect(offered(script, 'verify', '--deep', '--streams', 'packet_')).toEqual(['packet_responses'])
+  expect(offered(script, 'dead-letters', 'list', '--stream', '')).toEqual(streams)
   expect(offered(script, 'explain', 'doc')).toEqual(['documents'])
   expect(offered(script, 'psql', '--as', '')).toEqual(['analyst', 'clinical', 'researcher'])
   expect(offered(script, 'backfill', '--since', '')).toEqual([])
