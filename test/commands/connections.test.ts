@@ -49,9 +49,13 @@ beforeAll(async () => {
   env = { ...access, INTAKE_DATA_DIR: join(folder, 'none'), LOG_LEVEL: 'silent' }
 })
 afterEach(async () => {
-  expect(opened).toBeGreaterThan(0)
-  await expect.poll(() => sockets.size).toBe(0)
-  opened = 0
+  try {
+    expect(opened).toBeGreaterThan(0)
+    await expect.poll(() => sockets.size, { timeout: 20_000 }).toBe(0)
+  } finally {
+    server.closeAllConnections()
+    opened = 0
+  }
 })
 afterAll(async () => {
   server.closeAllConnections()

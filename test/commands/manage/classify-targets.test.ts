@@ -3,7 +3,6 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeEach, expect, it, vi } from 'vitest'
 import * as classify from '../../../src/analytics/classify.ts'
-import { configOf } from '../../e2e/support/teams.ts'
 import { makeFolder, removeFolder } from '../../support/folders.ts'
 import { runCommand } from '../../support/run-command.ts'
 
@@ -66,10 +65,7 @@ beforeEach(() => {
 })
 
 async function run(...words: string[]) {
-  const env = {
-    ...configOf([{ name: 'north' }, { name: 'south' }]),
-    DATABASE_URL: 'postgres://u@127.0.0.1:1/d',
-  }
+  const env = { DATABASE_URL: 'postgres://u@127.0.0.1:1/d' }
   const { code, stdout, stderr } = await runCommand(['classify', ...words], env)
   return { code, stdout, stderr }
 }
