@@ -86,9 +86,12 @@ test('a run that no process executes is locked, loses what is pending, and ends 
     ['end of killed run', 'interrupted', error, false, '7'],
     'commit',
   ])
-  const known = asking()
-  await closeAbandoned(known.db, '7', { status: 'failed', error: 'no disk' })
-  expect(known.asked.at(-2)).toEqual(['end of killed run', 'failed', 'no disk', true, '7'])
+  // Whoever knows why it ended knows when.
+  for (const status of ['failed', 'interrupted']) {
+    const known = asking()
+    await closeAbandoned(known.db, '7', { status, error: 'no disk' })
+    expect(known.asked.at(-2)).toEqual(['end of killed run', status, 'no disk', true, '7'])
+  }
 })
 
 test('a run stays open while workers have a stream of it; whoever has only its end left closes it', async () => {

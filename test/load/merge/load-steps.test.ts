@@ -78,7 +78,7 @@ test('a batch for an empty table needs no staging; any other has it before its t
   expect(steps).toEqual(['stage patients', 'begin', ['ab', PAGES], unreadable, ...OWNED])
 })
 
-test('a batch of which a record exists after all is merged as a whole', async () => {
+test('a batch is merged as a whole where a record of it exists after all', async () => {
   faults = { empty: '23505' }
   await load('ab', 'straight', [unreadable])
   expect(steps).toEqual([
