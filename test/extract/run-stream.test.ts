@@ -332,7 +332,11 @@ test('a checkpoint that cannot be read is in the note, also that of a dry run', 
   await rig.rows(`update intake_ops.checkpoints set cursor = '"damaged"' where team_id = $1`, [rig.teamId])
   expect(await run({ dry: true }, null)).toMatchObject({ status: 'succeeded', note: noted })
   expect(await run()).toMatchObject({ status: 'succeeded', note: noted })
+  // Nobody has to act, and the log says it all the same.
+  const place = { team: 'default', stream: 'patients' }
+  expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ level: 40, ...place, msg: noted }])
   expect(await run()).toMatchObject({ status: 'succeeded', note: null })
+  expect(logged).toEqual([])
 })
 
 test('the session of a scan is one of the worker that has the slice, so that it ends with the others', async () => {
@@ -361,4 +365,23 @@ test('a warehouse that cannot be reached is a failed stream, and no exception', 
   const report = await run({ url: 'postgres://127.0.0.1:9/none' })
   expect(report).toMatchObject({ status: 'failed', requests: 0 })
   expect(report.note).not.toContain('127.0.0.1:9/none')
+})
+
+test('a stream whose team has given up opens no session and takes no slice, which another run may have', async () => {
+  team.giveUp(new IntakeError('refused', { code: 'bad_credentials', verdict: 'stop' }))
+  const report = await run({ url: 'postgres://127.0.0.1:9/none' })
+  expect(report).toMatchObject({ status: 'failed', note: 'refused', requests: 0 })
+  await run()
+  expect(await rig.rows('select from intake_ops.checkpoints')).toEqual([])
+})
+
+test('a stream without a path by id fetches nothing by id, whatever was requested', async () => {
+  const place = { teamId: rig.teamId, stream: 'webhook_deliveries', id: 'd', reason: 'partial' } as const
+  await requestRefetches(rig.session.db, [{ ...place, origin: 'event:e', since: null }])
+  const report = await runStream({
+    ...{ options: options(), team, stream: streamNamed('webhook_deliveries')!, loaders: rig.loaders },
+    ...{ runId: '7', progress: unwatched(silent) },
+  })
+  expect(report).toMatchObject({ status: 'succeeded', note: null })
+  expect(await rig.rows('select id, attempts from intake_ops.refetches')).toEqual([{ id: 'd', attempts: 0 }])
 })

@@ -122,6 +122,17 @@ const lines = () => logged.map((line) => JSON.parse(line))
 const PENDING = ['two patients pending', 'one forms pending', 'two forms pending']
 
 describe('a slice', () => {
+  test('is loaded by the loaders of its team, so that a team that is slow takes none of the others', async () => {
+    const asked: number[] = []
+    const ofTeam = (teamId: number) => {
+      asked.push(teamId)
+      return worker.loaders.ofTeam(teamId)
+    }
+    const own = { ...execution(), loaders: { ...worker.loaders, ofTeam } }
+    await executeSlice(own, await claim(), source, ends(report()))
+    expect(asked).toEqual([ids.one])
+  })
+
   test('is settled with its report, what its work stores, and the environment that the service names', async () => {
     const claimed = await claim()
     const { execute } = ends(report())

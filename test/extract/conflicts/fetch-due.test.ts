@@ -110,3 +110,19 @@ test('refused credentials are thrown, and each request stays due', async () => {
     { id: 'b', due: true },
   ])
 })
+
+test('it ends with the run, though the service never answers, and each request is due again at once', async () => {
+  await ask(['a', 'b'])
+  const stop = new AbortController()
+  const asked: string[] = []
+  rig.service.interfere = ({ url }) => {
+    asked.push(url)
+    if (asked.length === 2) stop.abort(new Error('the run ends'))
+    return true
+  }
+  await expect(fetchDue(await rig.source('patients', { clock, signal: stop.signal }))).rejects.toThrow()
+  expect(asked).toHaveLength(2)
+  expect(
+    await rig.rows('select due_at <= now() as due, attempts, failures from intake_ops.refetches'),
+  ).toEqual(Array(2).fill({ due: true, attempts: 0, failures: 0 }))
+}, 20_000)

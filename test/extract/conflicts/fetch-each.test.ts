@@ -76,6 +76,19 @@ test('a record that is to be fetched later is remembered with the last reason, u
 })
 
 test.each([
+  ['is gone', failure('not_found', 'gone'), 'dead'],
+  ['becomes a dead letter', failure('refused', 'dead_letter'), 'dead'],
+])('a record that %s is no longer to be fetched later', async (_, error, kind) => {
+  let thrown = failure('unavailable', 'retry')
+  const context = contextOf(() => Promise.reject(thrown))
+  await fetch(context, 'a', 'b')
+  expect([...context.failedFetches.later.keys()]).toEqual(['a', 'b'])
+  thrown = error
+  expect((await fetch(context, 'a')).map((each) => each.kind)).toEqual([kind])
+  expect([...context.failedFetches.later.keys()]).toEqual(['b'])
+})
+
+test.each([
   ['not_json', 'retry', 'dead', 'dead'],
   ['bad_encoding', 'retry', 'dead', 'dead'],
   ['too_deep', 'stop', 'dead', 'dead'],
