@@ -23,7 +23,12 @@ const page = (
 })
 
 /** Loaders that count the queries. */
-async function open({ reader = 'r', recall = true, works = [] as string[], isFailing = () => false } = {}) {
+async function open({
+  reader = 'r',
+  recall = true,
+  works = [] as string[],
+  isFailing = (): boolean => false,
+} = {}) {
   const source = await rig.source('patients')
   const loaders = {
     ...source.loaders,
