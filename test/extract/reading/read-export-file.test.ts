@@ -154,3 +154,54 @@ describe('a file that is not served', () => {
     expect(await waitingDeadLetters()).toEqual([])
   })
 })
+
+test('a file that comes ends the failures in a row, of which ten would stop the stream', async () => {
+  serve(fileOf('good'))
+  const failedFetches = { inRow: 9, later: new Map() }
+  await read({ over: { failedFetches } })
+  expect(failedFetches.inRow).toBe(0)
+})
+
+test('a dry run needs no place in the warehouse for a file, however large it is', async () => {
+  serve(fileOf('x'.repeat(12_000_000)))
+  const source = await rig.source('exports', { clock })
+  const stored = (await storedExports(rig.session.db, rig.teamId, ['e'])).get('e')
+  await readFile(source, 'no session' as never, 'e', stored, true)
+  expect(source.tally.changed).toBe(1)
+})
+
+test.each([
+  ['54000', 1],
+  ['22021', 1],
+  ['53100', 0],
+])(
+  'a file that the warehouse refuses with %s becomes a dead letter only if it is to blame',
+  async (code, dead) => {
+    serve(fileOf('good'))
+    await rig.rows(`
+    create function refuse() returns trigger language plpgsql as $$ begin raise exception using errcode = '${code}'; end $$;
+    create trigger refuse before insert on intake.export_cells for each row execute function refuse()`)
+    if (dead === 0) await expect(read()).rejects.toMatchObject({ code })
+    else expect(await read()).toMatchObject({ changed: 0, unchanged: 3, deadLetters: 1, problems: 0 })
+    const reason = `the warehouse refused the file (SQLSTATE ${code})`
+    expect(await waitingDeadLetters()).toMatchObject(
+      dead === 0 ? [] : [{ id: 'e', reason, status: 'waiting' }],
+    )
+    expect(await moods()).toEqual([])
+  },
+)
+
+test('a worker that has lost its slice forgets no file, which another may just have found', async () => {
+  serve(fileOf('good'))
+  await read()
+  serve(MALFORMED)
+  await read()
+  serve(fileOf('good'))
+  const source = await rig.source('exports', { clock, runId: '2' })
+  await rig.source('exports', { clock, runId: '3' })
+  const stored = (await storedExports(rig.session.db, rig.teamId, ['e'])).get('e')
+  await expect(readFile(source, rig.session, 'e', stored, false)).rejects.toMatchObject({
+    code: 'slice_lost',
+  })
+  expect(await files()).toEqual([true, false])
+})
