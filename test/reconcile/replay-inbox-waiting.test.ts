@@ -63,7 +63,7 @@ const settle = (status: string, which: string) =>
   )
 const putOff = () => scene.rows(`update intake_raw.inbox set due_at = '2100-01-01' where status = 'pending'`)
 
-test('events that fail again and again are waited for ten seconds, and then are to be retried, which a person is told', async () => {
+test('events that fail again and again are waited for ten seconds, and then are to be retried: a person has to look', async () => {
   await scene.store(['a', 'b', 'c', 'd'].map((id, at) => patientEvent(id, at)))
   await scene.rows(`update intake_raw.inbox set status = 'done', settled_at = now()`)
   onWake = async () => {

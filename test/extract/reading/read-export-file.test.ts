@@ -155,7 +155,7 @@ describe('a file that is not served', () => {
   })
 })
 
-test('a file that comes ends the failures in a row, of which ten would stop the stream', async () => {
+test('a file that comes ends the failures in a row: ten of these would stop the stream', async () => {
   serve(fileOf('good'))
   const failedFetches = { inRow: 9, later: new Map() }
   await read({ over: { failedFetches } })
