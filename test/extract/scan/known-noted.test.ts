@@ -84,6 +84,17 @@ describe('a page is stored again', () => {
     }
   })
 
+  test('with those of another page that were read anew, by the bytes that they have', async () => {
+    store(1, [person('a'), person('b')], '2026-04-01T00:00:00.000000Z')
+    const { known, scan } = await open()
+    expect(await scan(2, [raw(person('a'))])).toEqual(['a'])
+    // On their own page they are nothing new.
+    await scan(1, [raw(person('a')), raw(person('b'))])
+    await known.keep(2)
+    expect(noted()).toMatchObject([{ page: 2, ids: ['a'], bytes: keyOf(person('a')) }])
+    expect(noted()[0]!.hashes).not.toBe(HASH)
+  })
+
   test('with the bytes, the id and the hash of those that were known, the latest date of all, and new ones after them', async () => {
     store(1, [person('a'), person('b')], '2026-02-01T00:00:00.000000Z')
     const { known, scan } = await open()

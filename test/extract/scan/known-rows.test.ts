@@ -113,6 +113,14 @@ test('a page that is stored twice in a scan has everything of the later one', as
   expect(await rows()).toEqual([{ ...rest, reader: 'latest', is_next: false }])
 })
 
+test('what a scan stores is not read before its end', async () => {
+  await store([page(1, ['old'])])
+  const known = await open()
+  await known.store([page(1, ['new'])])
+  expect((await known.load([1])).map(({ ids }) => ids)).toEqual([['old']])
+  expect((await known.load([2, 1])).map(({ ids }) => ids)).toEqual([['old']])
+})
+
 test('of a list that has become shorter the rows beyond its end are removed, and no other', async () => {
   await store([1, 2, 3, 4].map((at) => page(at)))
   const known = await open()

@@ -30,6 +30,7 @@ describe('an entry is looked for', () => {
     for (const at of [1, 2, 3]) store(at, page(at))
     const { scan } = await open()
     expect(await scan(1, page(1).map(raw))).toEqual(['1a', '1b', '1c'])
+    expect(await scan(2, page(2).map(raw))).toEqual(['2a', '2b', '2c'])
     // Four entries were added: here are the end of the first page, and the beginning of the second.
     expect(await scan(3, [raw(person('1c')), ...page(2).slice(0, 2).map(raw)])).toEqual(['1c', '2a', '2b'])
     // The list has more pages than it had.
@@ -37,7 +38,7 @@ describe('an entry is looked for', () => {
     // Three were removed.
     expect(await scan(1, page(2).map(raw))).toEqual(['2a', '2b', '2c'])
     expect(calls().filter((call) => String(call).startsWith('load'))).toEqual([
-      ...['load 1', 'load 3,2,1', 'load 3', 'load 1,2'],
+      ...['load 1', 'load 2', 'load 3,2,1', 'load 3', 'load 1,2'],
     ])
   })
 
