@@ -34,7 +34,8 @@ export async function startServer({ home, bin, unsafe }: Orders): Promise<Runnin
   await endOrphans(home, 3_000)
   const portFile = join(home.directory, 'port')
   const remembered = Number(await readIfThere(portFile))
-  const port = await freePort(remembered > 0 ? remembered : undefined)
+  const isPort = Number.isInteger(remembered) && remembered > 0 && remembered < 65_536
+  const port = await freePort(isPort ? remembered : undefined)
   await writePrivate(portFile, `${port}\n`)
   const log = await openLog(home)
   const parameters = Object.entries(settings(port, unsafe)).flatMap(([name, value]) => [

@@ -123,17 +123,20 @@ test('a server goes on in its log of up to a million bytes, which is not kept op
   expect(statSync(`${log}.old`).size).toBeGreaterThan(1_000_000)
 })
 
-test.each(['0\n', '-1\n', 'x\n', ''])('a stored port of %j is none: a free one is taken', async (text) => {
-  program('postgres', 'exit 1')
-  writeFileSync(join(home.directory, 'port'), text)
-  const { port } = await served()
-  expect(port).toBeGreaterThan(0)
-  expect(port).toBeLessThan(65_536)
-  // It was given back before the server was started.
-  const socket = connect({ host: '127.0.0.1', port })
-  await once(socket, 'error')
-  expect(readFileSync(join(home.directory, 'port'), 'utf8')).toBe(`${port}\n`)
-})
+test.each(['0\n', '-1\n', 'x\n', '', '1.5\n', '65536\n'])(
+  'a stored port of %j is none: a free one is taken',
+  async (text) => {
+    program('postgres', 'exit 1')
+    writeFileSync(join(home.directory, 'port'), text)
+    const { port } = await served()
+    expect(port).toBeGreaterThan(0)
+    expect(port).toBeLessThan(65_536)
+    // It was given back before the server was started.
+    const socket = connect({ host: '127.0.0.1', port })
+    await once(socket, 'error')
+    expect(readFileSync(join(home.directory, 'port'), 'utf8')).toBe(`${port}\n`)
+  },
+)
 
 test('a program that is not there is a server that has ended', async () => {
   const { pid } = await served()
