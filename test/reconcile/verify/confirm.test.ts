@@ -24,7 +24,7 @@ afterEach(async () => {
 
 /** The tables of the stream; nothing of them is expected yet; `hold` stores records meanwhile. */
 async function compare(
-  name: 'documents' | 'webhook_deliveries',
+  name: 'documents' | 'patients' | 'webhook_configs' | 'webhook_deliveries',
   hold: () => Promise<void>,
   { requests = 1, loggedUntil = null as Instant | null } = {},
 ) {
@@ -85,3 +85,59 @@ test('an entry of a log that is loaded meanwhile is newer; only one that is not 
   expect(found).toEqual({ differences: [], newer: 1, notDue: 0, payloadsOnly: 0 })
   expect(rig.service.received.map(({ url }) => url)).toEqual([expect.stringContaining('/webhooks/events')])
 })
+
+const document = (id: string) => ({ id, name: 'D', text: '' })
+const asked = () => rig.service.received.map(({ url }) => url.split('/').at(-1)!)
+
+test.each([
+  [50, 1, 50],
+  [51, 1, 1],
+  [51, 51, 51],
+  [52, 51, 1],
+])(
+  '%i differences of a stream that takes %i requests to read are looked at with %i',
+  async (count, requests, sent) => {
+    const ids = Array.from({ length: count }, (_, at) => `p${String(at).padStart(2, '0')}`)
+    const hold = () =>
+      rig.hold(
+        'patients',
+        ids.map((id) => ({ id, first_name: 'A' })),
+        ago(60),
+      )
+    const { differences, newer } = await compare('patients', hold, { requests })
+    expect([differences.map(({ id }) => id), newer]).toEqual([ids, 0])
+    expect(asked().sort()).toEqual(sent === 1 ? ['patients'] : ids)
+  },
+)
+
+test('certain differences are not looked at again, and all are in the order of their ids', async () => {
+  await rig.hold('documents', ['a', 'm', 'n', 'z'].map(document), ago(60))
+  await rig.rows(`delete from intake_raw.records where id in ('m', 'n')`)
+  const { differences } = await compare('documents', async () => {})
+  expect(differences.map(({ id, certain }) => [id, certain])).toEqual([
+    ['a', false],
+    ['m', true],
+    ['n', true],
+    ['z', false],
+  ])
+  expect(asked().sort()).toEqual(['a', 'z'])
+})
+
+const LONG = [1_000, 2_500, 6_000]
+test.each([
+  ['an event came lately', 'documents', true, '9 minutes', LONG],
+  ['its last event came long ago', 'documents', true, '11 minutes', [500]],
+  ['another team has had an event', 'documents', false, '1 minute', [500]],
+  ['no event is about the stream', 'webhook_configs', true, '1 minute', [500]],
+] as const)(
+  'what differs is looked at for as long as loads may take where %s',
+  async (_, name, isOwn, since, expected) => {
+    await rig.rows(
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status)
+     select $1, 'e', '\\x00', (at at time zone 'UTC')::date, at, '', 'done' from (select now() - $2::interval as at) came`,
+      [isOwn ? rig.teamId : rig.otherId, since],
+    )
+    const { differences } = await compare(name, () => rig.hold(name, [document('d')], ago(60)))
+    expect([differences.map(({ id }) => id), pauses]).toEqual([['d'], expected])
+  },
+)
