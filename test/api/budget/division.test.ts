@@ -49,8 +49,11 @@ test('when a configured limit is gone and none is learned, nobody has permits or
     pausedUntil: 7,
     episode,
   }
-  const gone = withoutModel(division({ ...shared, holders: { a: holder({ permits: 3 }), b: holder() } }))
-  const holders = { a: holder(), b: holder() }
+  const sends = [[1, 2]] as const
+  const gone = withoutModel(
+    division({ ...shared, holders: { a: holder({ permits: 3, sends }), b: holder() } }),
+  )
+  const holders = { a: holder({ sends }), b: holder() }
   expect(gone).toEqual(division({ revision: 5, pausedUntil: 7, holders }))
 })
 

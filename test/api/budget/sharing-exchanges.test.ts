@@ -63,6 +63,12 @@ test('a rejection is reported fifty milliseconds after the last exchange, and no
   expect(store.updates).toBe(1)
   await run(0.01)
   expect(store.updates).toBe(2)
+  // The limiter looks at each change; what was reported is not reported again.
+  for (let times = 0; times < 5; times++) {
+    sharing.noteChange()
+    await run(0.1)
+  }
+  expect(store.updates).toBe(2)
 })
 
 test('a store that is away is asked once a second while requests wait, and then no more', async () => {
