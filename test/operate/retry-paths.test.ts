@@ -87,26 +87,29 @@ test('of two events with one id, the one whose body it is comes back, and neithe
       timestamp: null,
       data: { note },
     })
-  const store = (team: number, note: string, status: string) =>
+  const store = (team: number, note: string, status: string, day = '2026-01-01') =>
     scene.rows(
       `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, body, status, attempts, due_at, settled_at)
-       values ($1, 'twice', sha256(convert_to($2, 'UTF8')), '2026-01-01', now(), convert_to($2, 'UTF8'), $3, 4, now(), now())`,
-      [team, body(note), status],
+       values ($1, 'twice', sha256(convert_to($2, 'UTF8')), $4, now(), convert_to($2, 'UTF8'), $3, 4, now(), now())`,
+      [team, body(note), status, day],
     )
   await store(teamId, 'first', 'dead')
   await store(teamId, 'second', 'dead')
   await store(teamId, 'third', 'done')
+  // It came on another day too, and was processed then.
+  await store(teamId, 'first', 'done', '2026-01-02')
   await store(teamId + 1, 'first', 'dead')
   const id = await put('inbox', null, 'event:twice', body('first'))
   expect(await retryDeadLetters(session, [id])).toEqual([{ id, outcome: 'pending' }])
   expect(
     await scene.rows(
       `select team_id - $1 as team, convert_from(body, 'UTF8')::json -> 'data' ->> 'note' as note, status, attempts,
-         due_at is null and settled_at is null as is_new from intake_raw.inbox order by 1, 2`,
+         due_at is null and settled_at is null as is_new from intake_raw.inbox order by 1, 2, received_on`,
       [teamId],
     ),
   ).toEqual([
     { team: 0, note: 'first', status: 'pending', attempts: 0, is_new: true },
+    { team: 0, note: 'first', status: 'done', attempts: 4, is_new: false },
     { team: 0, note: 'second', status: 'dead', attempts: 4, is_new: false },
     { team: 0, note: 'third', status: 'done', attempts: 4, is_new: false },
     { team: 1, note: 'first', status: 'dead', attempts: 4, is_new: false },
