@@ -169,6 +169,27 @@ it('behind https the cookie is only for it; a stranger learns of no page that it
   expect(posted.headers.get('content-type')).toBe('text/plain; charset=utf-8')
 })
 
+it('a form without a token does nothing, also where it has no fields, or no body', async () => {
+  await using console_ = await startConsole(warehouse.url)
+  const { cookie, token } = await console_.enter('viewer')
+  const logOut = (body?: string, type = 'application/x-www-form-urlencoded') =>
+    ask(
+      console_,
+      '/logout',
+      { cookie, ...(body === undefined ? {} : { 'content-type': type }) },
+      {
+        method: 'POST',
+        ...(body === undefined ? {} : { body }),
+      },
+    )
+  const refused = [await logOut(), await logOut(''), await logOut('other=1'), await logOut('token=')]
+  refused.push(await logOut(`token=${token}&token=${token}`))
+  expect(refused.map(({ status }) => status)).toEqual(Array(5).fill(403))
+  for (const { text } of refused) expect(text).toContain('the form is from another session')
+  expect((await ask(console_, '/runs', { cookie })).status).toBe(200)
+  expect((await logOut(`token=${token}`)).headers.get('location')).toBe('/login')
+})
+
 it('what cannot be read is refused without being quoted; a failure of our own is named as one', async () => {
   const checks = async () => {
     throw new TypeError('canary of a defect')
