@@ -20,7 +20,7 @@ it('each thing to do leads to the page that shows it; a team without any has a f
   })
   await scene.query(
     `insert into intake_ops.verifications (run_id, team_id, stream, is_equal, source, warehouse, missing, extra, different, repaired,
-       missing_ids, extra_ids, different_ids) values (${verify}, 1, 'packets', false, 1, 1, 0, 0, 1, 0, '{}', '{}', '[]');
+       missing_ids, extra_ids, different_ids) values (${verify}, 1, 'packets', false, 1, 1, 4, 2, 1, 0, '{}', '{}', '[]');
      insert into intake_ops.drift (team_id, stream, path, type, count) values (1, 'patients', 'nick', 'string', 1);
      insert into intake_ops.dead_letters (team_id, stream, fingerprint, origin, reason) values
        (1, 'messages', 'x', 'x', 'x'), (1, 'forms', 'y', 'x', 'x'), (1, 'packets', 'z', 'x', 'x'), (1, 'forms', 'w', 'x', 'x');
@@ -53,6 +53,7 @@ it('each thing to do leads to the page that shows it; a team without any has a f
     'the last replay failed or needs attention (run N) → /runs',
   ])
   expect(of('north').needs).toEqual({ mark: 'bad', text: `needs somebody: ${places.length} things to do` })
+  expect(of('north').equal).toEqual({ mark: 'bad', text: '7 differences in 1 stream' })
   for (const { hint } of of('north').todo) expect(hint).not.toBe('')
   expect([of('south').todo, of('south').needs.mark]).toEqual([
     [{ text: 'prove that the tables equal the service', hint: 'start a verification', href: '/verify' }],

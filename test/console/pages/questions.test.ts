@@ -31,7 +31,7 @@ const PLANTED = `
   insert into intake.messages (team_id, id, patient_id, form_id, preferred_delivery_method, _version, _origin)
     values (1, 'never sent', 'pr1', 'f', 'email', now(), 'test');
   insert into intake.response_answers (team_id, response_id, position, value_position, question_id, value_text) values
-    (1, 'r1', 1, 1, 'q1', 'a'), (1, 'r1', 1, 2, 'q1', 'b'), (1, 'r1', 2, 1, 'q2', '3'), (1, 'r2', 1, 1, 'q1', 'c'), (1, 'r2', 2, 1, 'q2', ''),
+    (1, 'r1', 1, 1, 'q1', 'a'), (1, 'r1', 1, 2, 'q1', 'b'), (1, 'r1', 2, 1, 'q2', '3'), (1, 'r1', 2, 2, 'q2', '4'), (1, 'r2', 1, 1, 'q1', 'c'), (1, 'r2', 2, 1, 'q2', ''),
     (1, 'r1', 4, 1, null, 'd'), (2, 'r1', 1, 1, 'q1', 'e'), (1, 'r4', 2, 1, 'q2', '5'), (1, 'r1', 3, 1, 'q3', ''), (1, 'r2', 3, 1, 'q3', '');
   insert into intake_ops.drift (team_id, stream, path, type, count, last_seen)
     select team_id, 'patients', 'field of ' || name, 'string', 3, now() - (3 - team_id) * interval '1 hour' from intake.teams;
