@@ -35,8 +35,13 @@ vi.mock('../../../src/operate/receipts.ts', () => ({
 // biome-ignore lint/suspicious/noExplicitAny: what a template shows
 type Handler = (request: object, reply: object) => Promise<any>
 
-function openScene(serve: (app: never, shared: never) => void, more: object = {}) {
+/** `taken` are the readings that pages share, in the order in which they take them. */
+function openScene(
+  serve: (app: never, shared: never) => void,
+  taken: readonly (() => Promise<unknown>)[] = [],
+) {
   const routes = new Map<string, Handler>()
+  let shared = 0
   const keep = (method: string) => (path: string, _: unknown, handler: Handler) =>
     routes.set(`${method} ${path}`, handler)
   const db = scripted((statement, values) => {
@@ -49,12 +54,12 @@ function openScene(serve: (app: never, shared: never) => void, more: object = {}
     return undefined
   })
   const readings = {
-    share: () => ({ within: async () => null }),
+    share: () => ({ within: taken[shared++] ?? (async () => null) }),
     look: async (work: (of: typeof db) => unknown) => await work(db),
     forget: () => void effects.push('forget'),
   }
   const show = async (_request: unknown, _reply: unknown, page: object) => page
-  const options = { teams: [], version: '1.2.3', clock: { now: () => 1_760_000_000_500_000 }, ...more }
+  const options = { teams: [], version: '1.2.3', clock: { now: () => 1_760_000_000_500_000 } }
   serve({ get: keep('get'), post: keep('post') } as never, { options, readings, show } as never)
   const sent: unknown[] = []
   const reply = {
@@ -145,4 +150,18 @@ it('a receipt is of now, by the clock of the console; it is audited before it is
         ...{ statusCode: 404, message: 'there is no such verification' },
       })
   expect(effects).toEqual([])
+})
+
+it('questions are shown also where their answers cannot be counted; then none is said to have none', async () => {
+  const known = async () => ({ drift: [], views: [] })
+  const page = async (counts: () => Promise<unknown>) =>
+    await openScene(serveQuestions, [async () => QUESTIONS, counts, known]).ask('get /questions', {
+      query: {},
+    })
+  const failed = await page(async () => {
+    throw new Error('took too long')
+  })
+  expect([failed.waits, failed.data.total, failed.data.answersOf(QUESTIONS[0])]).toEqual([false, 3, null])
+  const { data } = await page(async () => new Map([[key(1), 5]]))
+  expect(QUESTIONS.map((each) => data.answersOf(each))).toEqual([0, 5, 0])
 })
