@@ -1,5 +1,5 @@
 /** A console over a warehouse that never answers: what fails, what is kept of it, and addresses that cannot be opened. */
-import { Server } from 'node:net'
+import { connect, Server } from 'node:net'
 import { afterEach, expect, it, vi } from 'vitest'
 import type { Setting } from '../../src/console/shared.ts'
 import { systemClock } from '../../src/core/clock.ts'
@@ -82,6 +82,21 @@ it('links and addresses are those that browsers show, without the path and the p
   expect([own.url, new URL(own.link('ada', 'viewer')).origin]).toEqual(
     Array(2).fill(`http://127.0.0.1:${own.port}`),
   )
+})
+
+it('a console that closes waits for no request that is still being sent', async () => {
+  const console_ = await startConsole(NOWHERE)
+  const socket = connect(console_.port, '127.0.0.1')
+  const lost = new Promise((resolve) => socket.once('close', resolve).once('error', resolve))
+  await new Promise((resolve) => socket.write('GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\n', resolve))
+  // What arrives after it is answered first.
+  expect((await console_.reader().get('/login')).status).toBe(200)
+  let closed = false
+  const closing = console_.close().then(() => {
+    closed = true
+  })
+  await expect.poll(() => closed, { timeout: 15_000 }).toBe(true)
+  await Promise.all([closing, lost])
 })
 
 it('who prints a link is audited by login or as nobody, and from where', async () => {
