@@ -1,6 +1,10 @@
 /** The process of a command: its heap, and the code with which it ends where its result is lost. */
-import { existsSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { chmodSync, existsSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
+import { builtFile } from '../support/built.ts'
 import { runCli } from '../support/cli.ts'
 
 /** Loaded before the command: names each flag of V8 that is set. */
@@ -23,6 +27,19 @@ it('serve keeps its young generation small, for short pauses; commands that load
   }
   expect((await flagsOf('serve')).at(-1)).toBe('set --semi-space-growth-factor=1')
   for (const command of ['backfill', 'work']) expect(await flagsOf(command)).toEqual([])
+})
+
+it('as a program, a command has a young generation in which the records of a page fit', async () => {
+  const file = builtFile('cli.js')
+  chmodSync(file, 0o755)
+  const probe = `process.on('exit', () => process.stderr.write(process.execArgv.join(' ')))`
+  const { stdout, stderr } = await promisify(execFile)(file, ['--version'], {
+    env: {
+      PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
+      NODE_OPTIONS: `--import=data:text/javascript;base64,${btoa(probe)}`,
+    },
+  })
+  expect([stdout, stderr]).toEqual([expect.stringMatching(/^\d+\.\d+\.\d+/), '--max-semi-space-size=32'])
 })
 
 it.runIf(existsSync('/dev/full'))(
