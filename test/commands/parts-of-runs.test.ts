@@ -268,6 +268,14 @@ it.each(ENDS)(
   },
 )
 
+it.each(['SIGINT', 'SIGTERM'])('a run that %s ends looks for no alert, and ends at once', async (reason) => {
+  const summary = { runId: '5', status: 'interrupted', equal: false, teams: [], waitingQuestions: [] }
+  for (const part of [backfill, replay, verify]) vi.mocked(part as () => unknown).mockResolvedValue(summary)
+  for (const line of ['backfill', 'replay', 'verify'])
+    expect([line, (await run(line, reason)).code]).toEqual([line, reason === 'SIGTERM' ? 143 : 130])
+  expect(runRound).not.toHaveBeenCalled()
+})
+
 it('planned and dry runs post no alert, and a dry run migrates and removes nothing', async () => {
   const planned = { runId: '6', slices: 3, workers: 2 }
   for (const part of [planBackfill, planReplay, planVerify])
