@@ -51,7 +51,7 @@ beforeAll(async () => {
 afterEach(async () => {
   try {
     expect(opened).toBeGreaterThan(0)
-    await expect.poll(() => sockets.size, { timeout: 20_000 }).toBe(0)
+    await expect.poll(() => sockets.size, { timeout: 30_000 }).toBe(0)
   } finally {
     server.closeAllConnections()
     opened = 0

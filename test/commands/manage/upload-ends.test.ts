@@ -206,3 +206,21 @@ it.each([
     { upload_id: 'u', ...NOTHING, status: 'processing', ended: false, rows: 2, processed: 1, note },
   ])
 })
+
+it.each([
+  ['nothing.csv', [], 'file_unreadable'],
+  ['people.txt', [], 'usage'],
+  ['clients.csv', [], 'definition_invalid'],
+  ['people.csv', ['--map', 'clients.csv'], 'definition_invalid'],
+  ['people.csv', ['--map', 'nothing.json'], 'definition_invalid'],
+  ['people.csv', ['--map', 'other.json'], 'definition_invalid'],
+])('%s with %j cannot be used: nothing is sent, and the code is %s', async (name, words, code) => {
+  service.received.length = 0
+  writeFileSync(join(folder, 'clients.csv'), 'Given,Family\nA,B\n')
+  writeFileSync(join(folder, 'other.json'), '{"Given": "first_name"}')
+  const paths = words.map((word) => (word.startsWith('--') ? word : join(folder, word)))
+  const env = { INTAKE_BASE_URL: service.url, INTAKE_API_KEY: 'k', INTAKE_API_SECRET: 's' }
+  const ended = await runCommand(['patients', 'upload', join(folder, name), ...paths, '--json'], env)
+  expect([ended.code, JSON.parse(ended.stdout).error.code]).toEqual([2, code])
+  expect(service.received).toEqual([])
+})
