@@ -3,7 +3,9 @@ import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import pino from 'pino'
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest'
+import { openLive } from '../../src/commands/demo/live.ts'
 import { firstFailure, probed } from '../../src/commands/init/probe.ts'
 import { createWebhook, ensureWebhook } from '../../src/commands/webhooks/create.ts'
 import { readConfig } from '../../src/config/config.ts'
@@ -13,6 +15,11 @@ import { runCommand } from '../support/run-command.ts'
 vi.mock('../../src/analytics/migrate.ts', async (original) => ({
   ...(await original()),
   requireMigrated: async () => {},
+}))
+const close = vi.fn(async () => {})
+vi.mock('../../src/operate/serve/serve.ts', async (original) => ({
+  ...(await original()),
+  openServe: async () => ({ ingest: 'http://h', close }),
 }))
 vi.mock('../../src/commands/webhooks/store.ts', async (original) => ({
   ...(await original()),
@@ -24,13 +31,17 @@ const file = join(folder, 'people.csv')
 const sockets = new Set<unknown>()
 let opened = 0
 let status = 200
+/** A method that is always answered with 403. */
+let refused = ''
 let env: Record<string, string>
 
 const server = createServer((request, response) => {
   request.resume().on('end', () => {
     const one = { id: 'w', status: 'done', target_url: 'http://h/x', signature_secret: 's' }
     const body = request.method === 'GET' ? { count: 1, next: null, results: [one] } : one
-    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    response
+      .writeHead(request.method === refused ? 403 : status, { 'content-type': 'application/json' })
+      .end(JSON.stringify(body))
   })
 })
 // Neither side ends an idle connection on its own.
@@ -103,6 +114,20 @@ it.each([200, 403])('the look for a webhook by init, answered with %i', async (a
   const ensured = ensureWebhook(context(), readConfig(context().env), 'http://h/x')
   if (answer === 200) expect(await ensured).toEqual({ id: 'w', created: false })
   else await expect(ensured).rejects.toMatchObject({ code: 'bad_credentials' })
+})
+
+it('the live part of the demo, which closes its receiver only where its webhook cannot be changed', async () => {
+  const teams = [{ api_key: 'k', api_secret: 's' }]
+  const service = { environments: [{ base_url: env.INTAKE_BASE_URL, teams }] } as never
+  const open = () =>
+    openLive({ url: 'postgres://u@127.0.0.1:1/d', service, logger: pino({ level: 'silent' }) })
+  status = 200
+  expect(await open()).toMatchObject({ ingest: 'http://h' })
+  expect(close).not.toHaveBeenCalled()
+  refused = 'PATCH'
+  await expect(open()).rejects.toMatchObject({ code: 'bad_credentials' })
+  expect(close).toHaveBeenCalledOnce()
+  refused = ''
 })
 
 it('what init tries', async () => {
