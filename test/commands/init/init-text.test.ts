@@ -97,6 +97,24 @@ describe('the questions', () => {
     expect(ended.result).toBeNull()
   })
 
+  it.each([
+    ['SIGTERM', 'SIGTERM'],
+    [null, { exitCode: 130 }],
+  ])('end with the reason of a signal (%s), and with 130 at Ctrl-C', async (reason, ended) => {
+    const stop = new AbortController()
+    const input = Object.assign(new PassThrough(), { isTTY: true, setRawMode: () => {} })
+    const output = Object.assign(new PassThrough(), { isTTY: true, columns: 80, rows: 24 })
+    const terminal = { input: input as never, output: output as never }
+    await using questions = await openQuestions({ ...context, signal: stop.signal }, terminal)
+    output.once('data', () =>
+      setImmediate(() => (reason === null ? input.write('\u0003') : stop.abort(reason))),
+    )
+    const refused = questions!.missing({}, false)
+    await (typeof ended === 'string'
+      ? expect(refused).rejects.toBe(ended)
+      : expect(refused).rejects.toMatchObject(ended))
+  })
+
   it('about what follows may be left open', async () => {
     const none = await conversation(
       [

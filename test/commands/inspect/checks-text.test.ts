@@ -50,6 +50,14 @@ it('an embedded warehouse that cannot be opened is one failed check, and the oth
   expect(existsSync(join(folder, 'nothing'))).toBe(false)
 })
 
+it('a failure that is none of the settings is no failed check of them', async () => {
+  const fault = new TypeError('a defect')
+  const get = () => {
+    throw fault
+  }
+  await expect(allChecks({ ...context, env: new Proxy({}, { get }) })).rejects.toBe(fault)
+})
+
 it('each address is that of its own settings', () => {
   const config = readConfig({
     ...{ INTAKE_WEBHOOK_HOST: '127.0.0.2', INTAKE_WEBHOOK_PORT: '1' },

@@ -128,6 +128,11 @@ it('rejected rows have their number and reason, wherever the service puts them; 
       { row: null },
     ],
   })
+  // A number of another form is the text that the service sent.
+  const rows = ['07', '1e3', '-0', '8', ' 9'].map((row) => ({ row, detail: 'x' }))
+  expect(uploadDocument({ ...state, rejected: rows }, null)).toMatchObject({
+    rejected: [{ row: '07' }, { row: '1e3' }, { row: '-0' }, { row: 8 }, { row: ' 9' }],
+  })
   const running = { id: null, status: null, ended: false, processed: 0 }
   expect(uploadText({ ...state, ...running, rejected: [], failed: null }, null)).toBe(
     'rows       9\nprocessed  0\nsucceeded  2\n\nupload: the service gives no status\n',
