@@ -88,6 +88,8 @@ test('rows of erased patients are counted by the subject that is erased: the pat
   }
   vi.mocked(openErasures).mockResolvedValue(erasures)
   const erased = ['patients/p1', 'exports/client p2', 'exports/person a@b.c\nann\nlee']
+  // A row without one of the names is no person, whatever is erased.
+  erased.push('exports/person a@b.c\n\nlee')
   vi.mocked(erasedOfTeam).mockResolvedValue(new Map(erased.map((hash, at) => [hash, `patient ${at}`])))
   const rows = (await openErasedRows(db, 3))!
   const row = (id: string, first = 'Ann', last = 'Lee', email = 'A@b.c') => [id, first, last, email]
