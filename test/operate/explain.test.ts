@@ -163,8 +163,16 @@ test('the outcome of an event that contains a state', async () => {
   world.said = {
     ...{ first: read(1, 'a'), last: read(4, 'd'), again: read(5, 'a'), deletion: read(2, null) },
     ...{ twice: read(3, 'x'), late: read(3, 'e', at(3, 9)), ahead: read(5, 'e') },
+    // Of the same version as the current state.
+    ...{
+      before: read(4, 'z', at(4, 3)),
+      after: read(4, 'b', at(4, 5)),
+      less: read(4, 'b'),
+      more: read(4, 'z'),
+    },
   }
   const events = Object.keys(world.said).map((id) => event(id))
+  const replaced = 'was partial, or the record that was fetched by id replaced it'
   const { events: shown } = await explained({ states, events })
   expect(Object.fromEntries(shown.map(({ eventId, outcome }) => [eventId, outcome]))).toEqual({
     first: 'won, and was superseded later',
@@ -174,7 +182,9 @@ test('the outcome of an event that contains a state', async () => {
     // The same event came with other content before.
     twice: 'lost to event:last (later version)',
     late: 'lost to event:last (later version)',
-    ahead: 'was partial, or the record that was fetched by id replaced it',
+    before: 'lost to event:last (read later)',
+    less: 'lost to event:last (content hash)',
+    ...{ ahead: replaced, after: replaced, more: replaced },
   })
   expect(shown[0]).toEqual({
     ...{ eventId: 'first', eventType: 'updated', receivedAt: at(9).version, status: 'done', attempts: 0 },
@@ -182,7 +192,7 @@ test('the outcome of an event that contains a state', async () => {
   })
   expect(shown[3]).toMatchObject({ version: at(2).version, hash: '' })
   expect(world.asked.at(-1)).toEqual([
-    { teamId: 7, eventId: 'ahead', receivedAt: at(9).version, body: Buffer.from('b') },
+    { teamId: 7, eventId: 'more', receivedAt: at(9).version, body: Buffer.from('b') },
     'v2.1',
   ])
   world.said = { e: read(1, 'a') }
