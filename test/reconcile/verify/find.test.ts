@@ -59,6 +59,7 @@ const DIFFERENT = [
   'not later',
   'payload',
   'dated',
+  'hash',
 ]
 const BOTH = ['equal', 'unknown', 'deleted', 'no row', ...DIFFERENT]
 const EXTRA = ['extra', 'no record', 'record deleted', 'left in a tombstone', 'tombstone', 'since']
@@ -84,6 +85,8 @@ const EDITS = `
   update intake_raw.records set version = version + interval '1.000001 seconds' where id = 'too new';
   update intake.patients set _loaded_at = '2026-01-01 00:00:00.000001Z' where id in ('newer', 'too new', 'not later', 'since', 'extra');
   update intake.patients set _loaded_at = '2026-01-01' where id = 'written before';
+  update intake_raw.records set hash = '\\x02' where id = 'hash';
+  update intake.patients set _hash = '\\x01' where id = 'hash';
   update intake_raw.records set payload = payload || '{"other": 1}' where id = 'payload';
   update intake_raw.records set payload = payload || '{"updated_at": "2025-06-02"}' where id = 'dated'`
 
@@ -130,7 +133,7 @@ test('a record is called by what differs, and by what the warehouse has of it, w
     other('newer', changed, { newer: true }),
     ...['too new', 'written before', 'not later'].map((id) => other(id, changed)),
     other('payload', ['_hash', 'intake_raw.records'], { payloadOnly: true }),
-    other('dated', ['_hash', 'intake_raw.records']),
+    ...['dated', 'hash'].map((id) => other(id, ['_hash', 'intake_raw.records'])),
   ]
   const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1)
   expect([...found].sort(byId)).toEqual(wanted.sort(byId))
