@@ -143,7 +143,7 @@ describe('the steps of a run', () => {
     expect(steps.at(-1)).toEqual(['settle', { scanned_at: START, steady: false }])
   })
 
-  test('of one that only compares end with the deletes, of which none is noted', async () => {
+  test('of one that only compares end with the deletes, and none of these is noted', async () => {
     await read({ dry: true })
     expect(names()).toEqual([
       ...['scan', 'conflicts', 'look up', 'file', 'file', 'close readers', 'delete', 'conflicts'],

@@ -103,6 +103,10 @@ test('a record is called by what differs, and by what the warehouse has of it, w
     const where = edit.includes(' where ') ? ' and' : ' where'
     await run(`${edit}${where} team_id = 1`)
   }
+  // Nor does another stream of the team say anything by a record with the same id.
+  await run(`
+    insert into intake_raw.records (team_id, stream, id, version, observed_at, deleted, hash, origin)
+    select 1, 'forms', id, version, observed_at, true, '\\x02', origin from intake_raw.records where team_id = 2`)
   await noteUnknown(session, 'unknown')
   await run(`update intake.patients set first_name = 'B' where id = 'unknown'`)
   const search: SearchScope = { ...scope, tables }
