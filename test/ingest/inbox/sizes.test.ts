@@ -1,6 +1,7 @@
 /** How an inbox opens its connections, and how much it gives each of them at once. */
 import pino from 'pino'
 import { beforeEach, expect, test, vi } from 'vitest'
+import { IntakeError } from '../../../src/core/errors.ts'
 import { type InboxEvent, readEvent } from '../../../src/ingest/inbox/event.ts'
 import { openInbox } from '../../../src/ingest/inbox/inbox.ts'
 import { openNotices } from '../../../src/ingest/inbox/notices.ts'
@@ -80,3 +81,21 @@ test.each([
     expect(given[0]!.map((group) => group.length)).toEqual([first])
   },
 )
+
+test.each([
+  [[true, false], null],
+  [[false, true], null],
+  [[false, false], 'it is away'],
+])('at the start one connection is enough, whichever is tried last: %o', async (connected, trouble) => {
+  const away = new IntakeError('it is away', { code: 'warehouse_unreachable', verdict: 'retry' })
+  let opened = 0
+  vi.mocked(openWriter).mockImplementation(async ({ onChange }) => {
+    const isConnected = connected[opened++]!
+    onChange(isConnected ? null : away)
+    return {
+      ...{ isConnected, isFree: isConnected, store: async () => new Map() },
+      ...{ renew: () => {}, expire: () => {}, close: async () => {} },
+    }
+  })
+  expect((await open()).trouble()).toBe(trouble)
+})
