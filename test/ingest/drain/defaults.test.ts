@@ -2,19 +2,22 @@
 import { beforeEach, expect, test, vi } from 'vitest'
 import { openUsualFields } from '../../../src/ingest/drain/current.ts'
 import type { DrainOptions } from '../../../src/ingest/drain/drain.ts'
-import { takeDue } from '../../../src/ingest/drain/inbox-rows.ts'
+import { isAnyDue, takeDue } from '../../../src/ingest/drain/inbox-rows.ts'
 import { prepare } from '../../../src/ingest/drain/load-events.ts'
 import { openSearchStart } from '../../../src/ingest/drain/search-start.ts'
 import { openListener, openSessions } from '../../../src/ingest/drain/sessions.ts'
+import { openSession } from '../../../src/warehouse/connect.ts'
 import { batchOf, openRounds } from './rounds.ts'
 
 vi.mock('../../../src/ingest/drain/current.ts')
 vi.mock('../../../src/ingest/drain/sessions.ts')
 vi.mock('../../../src/ingest/drain/load-events.ts')
 vi.mock('../../../src/ingest/drain/search-start.ts')
+vi.mock('../../../src/warehouse/connect.ts')
 vi.mock('../../../src/ingest/drain/inbox-rows.ts', async (load) => ({
   ...(await load<typeof import('../../../src/ingest/drain/inbox-rows.ts')>()),
   takeDue: vi.fn(),
+  isAnyDue: vi.fn(),
 }))
 
 const USUAL = { of: async () => new Map() }
@@ -86,4 +89,26 @@ test('two batches are in flight, and a third is looked for once one of them is w
     await scene.done()
   }
   await other.close()
+})
+
+test('who waits until nothing is due has events searched for at once that are due, of all teams, in a session of its own', async () => {
+  const closed: string[] = []
+  const own = { [Symbol.asyncDispose]: async () => void closed.push('closed') }
+  vi.mocked(openSession).mockResolvedValue(own as never)
+  vi.mocked(isAnyDue).mockResolvedValueOnce(true).mockResolvedValue(false)
+  const drain = open({})
+  await scene.done()
+  let isIdle = false
+  const idle = drain.idle().then(() => {
+    isIdle = true
+  })
+  // Without the end of a pause.
+  expect(await scene.done()).toEqual(['take s1', 'search in s1', 'release s1'])
+  expect([isIdle, closed]).toEqual([false, []])
+  await scene.pass()
+  await idle
+  expect([isIdle, closed]).toEqual([true, ['closed']])
+  expect(vi.mocked(openSession).mock.calls).toEqual([[{ url: 'postgres://here', purpose: 'drain idle' }]])
+  expect(vi.mocked(isAnyDue).mock.calls).toEqual(Array(2).fill([own, [3, 1]]))
+  await drain.close()
 })
