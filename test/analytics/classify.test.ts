@@ -5,6 +5,7 @@ import {
   decide,
   decideForResearchers,
   decideOnTag,
+  type ForResearchers,
   listQuestions,
   nameConcept,
   noteQuestions,
@@ -28,7 +29,7 @@ beforeAll(async () => {
      insert into intake.forms (team_id, id, name, _version, _origin)
        select team_id, form, title, now(), 'test' from intake.teams, unnest('{f,g}'::text[], '{Zeta,Alpha}'::text[]) own (form, title);
      insert into intake.patient_tags (team_id, patient_id, position, name)
-       values (1, 'p', 1, 'both'), (1, 'p', 2, 'both'), (1, 'q', 1, 'both'), (1, 'q', 2, 'mine'), (2, 'p', 1, 'both')`,
+       values (1, 'p', 1, 'both'), (1, 'p', 2, 'both'), (1, 'q', 1, 'both'), (1, 'q', 2, 'mine'), (2, 'p', 1, 'both'), (2, 'p', 2, 'zest')`,
   )
 })
 afterAll(async () => {
@@ -142,6 +143,35 @@ describe('a decision', () => {
     expect(await shown()).toEqual({ shows: 'structured', waits: true })
   })
 
+  it('for researchers that was made last counts for a later wording, also if it was made on an earlier one', async () => {
+    const { db } = session
+    const reword = (text: string) =>
+      rows(
+        `update intake.form_questions set text = '${text}' where team_id = 1 and form_id = 'f' and question_id = 'q1'`,
+      )
+    const decideOn = async (text: string, shows: ForResearchers) => {
+      await reword(text)
+      await decideForResearchers(db, { teamId: 1, form: 'f' }, 'q1', shows)
+    }
+    const shown = async () =>
+      (
+        await rows(
+          `select shows, is_age from intake_raw.safe_terms where team_id = 1 and form_id = 'f' and question_id = 'q1'`,
+        )
+      )[0]
+    await decideOn('First', 'age')
+    await decideOn('Second', 'visible')
+    await decideOn('First', 'hidden')
+    expect(await shown()).toEqual({ shows: 'hidden', is_age: false })
+    await reword('Third')
+    expect(await shown()).toEqual({ shows: 'hidden', is_age: false })
+    await decideOn('Second', 'age')
+    await reword('Third')
+    expect(await shown()).toEqual({ shows: 'type', is_age: true })
+    // Of the other team nobody decided anything.
+    expect(await rows(`select from intake_raw.safe_terms where team_id = 2 and shows <> 'type'`)).toEqual([])
+  })
+
   it('by type is noted once for each new question, also for one that was asked before and never decided on', async () => {
     const { db } = session
     await rows(
@@ -235,6 +265,13 @@ describe('a tag', () => {
     const { db } = session
     const shown = async (scope: { teamId?: number } = {}) =>
       (await shownTags(db, scope)).map(({ team, name, patients }) => `${team} ${name} ${patients}`)
+    const decisionTimes = async () =>
+      (
+        await rows(
+          `select concat_ws(' ', team_id, name, case when decided_at > now() - interval '1 hour' then 'true' else 'false' end) as line
+           from intake_ops.research_tags order by 1`,
+        )
+      ).map(({ line }) => line)
     expect(await decideOnTag(db, { teamId: 2 }, 'mine', true)).toBe(false)
     expect(await decideOnTag(db, {}, 'nobody has it', true)).toBe(false)
     expect(await decideOnTag(db, { teamId: 1 }, 'both', true)).toBe(true)
@@ -249,5 +286,12 @@ describe('a tag', () => {
     await rows(`insert into intake_ops.research_tags (team_id, name) values (1, 'nobody has it any more')`)
     expect(await shown({ teamId: 1 })).toEqual(['south mine 1', 'south nobody has it any more 0'])
     expect(await decideOnTag(db, {}, 'nobody has it any more', false)).toBe(true)
+    // Once more: it is shown, since then.
+    await rows(`update intake_ops.research_tags set decided_at = '2026-01-01Z'`)
+    expect(await decideOnTag(db, { teamId: 1 }, 'mine', true)).toBe(true)
+    expect(await decisionTimes()).toEqual(['1 mine true', '2 both false'])
+    // By team, then by name.
+    expect(await decideOnTag(db, { teamId: 2 }, 'zest', true)).toBe(true)
+    expect(await shown()).toEqual(['north both 1', 'north zest 1', 'south mine 1'])
   })
 })
