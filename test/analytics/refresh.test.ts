@@ -21,7 +21,7 @@ async function refresh(url: string): Promise<void> {
 async function known(url: string, table = 'patients'): Promise<number> {
   const [row] = await query<{ rows: number }>(
     url,
-    `select reltuples::int as rows from pg_class where oid = 'intake.${table}'::regclass`,
+    `select reltuples::int as rows from pg_class where oid = '${table.includes('.') ? table : `intake.${table}`}'::regclass`,
   )
   return row!.rows
 }
@@ -32,8 +32,17 @@ test('a large table that has no statistics has them when the refresh is over; a 
   await query(url, 'alter table intake.patients set (autovacuum_enabled = false)')
   await query(url, `insert into intake.teams (name) values ('default'); ${put(1, ROWS)}`)
   await query(url, `insert into intake.forms (team_id, id, _version, _origin) values (1, 'f', now(), 'test')`)
+  await query(
+    url,
+    `alter table intake_raw.records set (autovacuum_enabled = false);
+     insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin)
+       select 1, 'patients', repeat('x', 100) || n, now(), now(), '', 'test' from generate_series(1, ${ROWS}) n;
+     create table public.patients with (autovacuum_enabled = false) as select * from intake.patients`,
+  )
   await refresh(url)
   expect([await known(url), await known(url, 'forms')]).toEqual([ROWS, -1])
+  // So has what was loaded as it came; a table of somebody else has not.
+  expect([await known(url, 'intake_raw.records'), await known(url, 'public.patients')]).toEqual([ROWS, -1])
   await query(url, put(ROWS + 1, ROWS))
   await refresh(url)
   expect(await known(url)).toBe(ROWS)
