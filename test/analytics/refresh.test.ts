@@ -41,7 +41,7 @@ test('a large table that has no statistics has them when the refresh is over; a 
   )
   await refresh(url)
   expect([await known(url), await known(url, 'forms')]).toEqual([ROWS, -1])
-  // So has what was loaded as it came; a table of somebody else has not.
+  // So have payloads; a table of somebody else has not.
   expect([await known(url, 'intake_raw.records'), await known(url, 'public.patients')]).toEqual([ROWS, -1])
   await query(url, put(ROWS + 1, ROWS))
   await refresh(url)
