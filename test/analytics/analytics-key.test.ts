@@ -1,4 +1,4 @@
-/** The key of the pseudonyms: which one counts after each migration, and what the user is told. */
+/** The key of the pseudonyms: which one counts after each migration, and what a migration reports. */
 import { createHmac } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { migrate } from '../../src/analytics/migrate.ts'
