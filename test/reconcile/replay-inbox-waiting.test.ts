@@ -83,6 +83,14 @@ test('events that fail again and again are waited for ten seconds, and then are 
   ])
 })
 
+test('a person has to look also where no event became a dead letter', async () => {
+  await scene.store([patientEvent('a', 1)])
+  await scene.rows(`update intake_raw.inbox set status = 'done', settled_at = now()`)
+  onWake = async () => void (await putOff())
+  const { result } = await replay({ clock: steppedClock().clock })
+  expect(result).toMatchObject({ status: 'needs_attention', events: 1, done: 0, dead: 0, waiting: 1 })
+})
+
 test('events that are loaded soon after are not called waiting; nothing is said of a replay that did all', async () => {
   await scene.store(['a', 'b'].map((id, at) => patientEvent(id, at)))
   await scene.rows(`update intake_raw.inbox set status = 'done', settled_at = now()`)

@@ -179,6 +179,13 @@ test('a team that cannot be compared any further fails from there on, and the ot
   expect(teams.map(({ deep }) => deep === null)).toEqual([true, false])
 })
 
+test('where a stream could not be read, its team has no comparison of the channels, and the other has', async () => {
+  results.set('south/forms', { stream: 'forms', status: 'failed', error: 'why' })
+  const { teams } = await run({ deep: true })
+  expect(steps.filter((step) => step.startsWith('channels'))).toEqual(['channels of 1'])
+  expect(teams.map(({ deep }) => deep === null)).toEqual([false, true])
+})
+
 const place = (row: number) => ({ export_id: 'e', response_id: null, row_number: row, position: null })
 
 test('the channels are read again where they differ; only what differs both times is stored, said first and not equal', async () => {
