@@ -1,4 +1,4 @@
-/** What a limiter tells those who share its budget, what it makes of its share, and what counts as an answer. */
+/** What a limiter reports to those who share its budget, what it makes of its share, and what counts as an answer. */
 import pino, { type Logger } from 'pino'
 import { expect, test } from 'vitest'
 import type { Division } from '../../../src/api/budget/division.ts'
@@ -31,7 +31,7 @@ function open(update: BudgetStore['update'], close: () => Promise<void> = async 
   return { limiter, acquire, lines }
 }
 
-test('the others hear how many urgent requests wait, of which repeated ones and lists are none', async () => {
+test('the others hear how many urgent requests wait; repeated ones and lists are none of them', async () => {
   const stored: Division[] = []
   const { limiter, acquire } = open(async (change) => {
     await new Promise((resolve) => setImmediate(resolve))
