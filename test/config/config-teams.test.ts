@@ -354,7 +354,8 @@ describe('a file of teams', () => {
       /^INTAKE_CONFIG teams\.0\.apiKey names a file.*ENOENT/,
     ],
   ])('%s is rejected, and its content is not shown', (_, content, message) => {
-    const error = errorOf({ INTAKE_CONFIG: fileOf(content) })
+    // A variable that is empty counts as not set.
+    const error = errorOf({ INTAKE_CONFIG: fileOf(content), [CANARY]: '' })
     expect(error.message).toMatch(message)
     expect(error.message).toContain('INTAKE_CONFIG')
     expect(error.variable).toMatch(/^INTAKE_CONFIG/)

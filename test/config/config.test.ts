@@ -133,6 +133,10 @@ test('alerts are sent after 5 minutes in the inbox and 26 hours without a run, u
   })
   const ages = ['8d', '90m', 'off'].map((age) => alerts({ INTAKE_ALERT_MAX_AGE: age })?.maxAgeHours)
   expect(ages).toEqual([192, 1.5, null])
+  // As the receiver will see it.
+  expect(alerts({ INTAKE_ALERT_URL: 'HTTPS://Alerts.example.org:443' })?.url).toBe(
+    'https://alerts.example.org/',
+  )
 })
 
 test.each([
