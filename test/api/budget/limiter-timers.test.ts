@@ -2,6 +2,7 @@
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import { GAVE_UP, type LimiterOptions, openLimiter } from '../../../src/api/budget/limiter.ts'
+import { systemClock } from '../../../src/core/clock.ts'
 
 const SECOND = 1_000_000
 
@@ -112,4 +113,21 @@ test('a body that is being read keeps its place, even when another is closed who
   leave()
   ;(await waiting).accepted()
   expect(isIn).toBe(true)
+})
+
+test('a limiter is closed when its store is, however often it is closed', async () => {
+  const happened: string[] = []
+  const store = {
+    ...{ name: 'own', update: async () => {}, listen: () => {} },
+    close: async () => {
+      await new Promise((resolve) => setImmediate(resolve))
+      happened.push('closed')
+    },
+  }
+  const logger = pino({ level: 'silent' })
+  const limiter = openLimiter({ concurrency: 1, clock: systemClock, logger, store })
+  await limiter.close()
+  expect(happened).toEqual(['closed'])
+  await limiter.close()
+  expect(happened).toEqual(['closed'])
 })
