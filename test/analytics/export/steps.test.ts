@@ -151,3 +151,16 @@ test('files that are there already are not written over', async () => {
   expect(seen.steps).toEqual([])
   expect(readFileSync(join(options.folder, 'data.csv'), 'utf8')).toBe('n\r\n1\r\n2\r\n3\r\n')
 })
+
+test('a folder that cannot be made, or is not empty, is an error of --out with a code of its own', async () => {
+  const file = join(folder, 'whole', 'data.csv')
+  const refused = (out: string) => exportRows(session, { ...optionsOf('whole'), folder: out })
+  await expect(refused(join(file, 'below'))).rejects.toMatchObject({
+    message: '--out: the folder cannot be made (ENOTDIR)',
+    ...{ code: 'file_unreadable', variable: '--out', hint: 'name another folder' },
+  })
+  await expect(refused(join(folder, 'whole'))).rejects.toMatchObject({
+    ...{ code: 'folder_not_empty', variable: '--out', hint: 'name a new folder for each export' },
+  })
+  expect(seen.steps).toEqual([])
+})
