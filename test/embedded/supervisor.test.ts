@@ -320,6 +320,25 @@ test('a server whose first user was killed before it came is stopped after half 
   expect([starts().length, existsSync(join(home.directory, 'supervisor.json'))]).toEqual([1, false])
 })
 
+test('a server that was taken over, and whose user leaves at once, is stopped soon, not after the half minute of a first user', async () => {
+  const port = await freePort(undefined)
+  const server = spawn(join(bin, 'postgres'), ['-D', home.cluster, '-c', `port=${port}`], {
+    cwd: home.cluster,
+  })
+  const ended = once(server, 'exit')
+  await expect.poll(() => findPostmaster(home)?.ready).toBe(true)
+  // Half a minute never passes.
+  playing(
+    withFirst(
+      'const real = setTimeout; globalThis.setTimeout = (then, ms) => real(ms === 30000 ? () => {} : then, ms)',
+    ),
+  )
+  expect(await start()).toBe('started')
+  const user = await enter()
+  expect(await user.leave()).toBe('stopped')
+  await ended
+})
+
 describe('a supervisor that ends before it has an address', () => {
   test('by itself is an error with its reason; it got its orders, and words of its program alone', async () => {
     playing(

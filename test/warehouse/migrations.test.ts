@@ -1,7 +1,7 @@
 /** The applied migrations, and roles that another database may be granting at the same time; the server is played here. */
 import type { ClientBase } from 'pg'
 import { expect, test } from 'vitest'
-import { databaseOf } from '../../src/warehouse/connect.ts'
+import { databaseOf, openSession } from '../../src/warehouse/connect.ts'
 import {
   appliedTo,
   ensureRoles,
@@ -10,6 +10,7 @@ import {
   runsInBatches,
   statementsIn,
 } from '../../src/warehouse/migrations.ts'
+import { createTestDatabase } from '../support/database.ts'
 
 type Answer = { readonly code: string } | readonly object[]
 
@@ -59,6 +60,15 @@ test('a database without our schemas has no migrations, and another failure is n
   await expect(appliedTo(serverWith({ code: '42501' }).db)).rejects.toMatchObject({ code: '42501' })
   const applied = [{ name: '0001_x', timestamp: '2026-01-01T00:00:00.000Z' }]
   expect(await appliedTo(serverWith(applied).db)).toEqual(applied)
+})
+
+test('migrations are listed as they were applied, and by name where that was at the same time', async () => {
+  await using database = await createTestDatabase()
+  await using session = await openSession({ url: database.url, purpose: 'test' })
+  await session.client.query(`
+    delete from intake_ops.migrations;
+    insert into intake_ops.migrations (name, timestamp) values ('0001_c', '2026-01-02'), ('0003_b', '2026-01-01'), ('0002_a', '2026-01-01')`)
+  expect((await appliedTo(session.db)).map(({ name }) => name)).toEqual(['0002_a', '0003_b', '0001_c'])
 })
 
 test('a database is ahead where it has a migration that this version does not know', async () => {
