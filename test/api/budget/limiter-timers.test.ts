@@ -1,7 +1,7 @@
 /** The timers of a limiter: one at most, set for as long as a call has to wait, and none that nobody needs. */
 import pino from 'pino'
 import { expect, test } from 'vitest'
-import { GAVE_UP, type LimiterOptions, openLimiter } from '../../../src/api/budget/limiter.ts'
+import { GAVE_UP, type LimiterOptions, openLimiter, TOO_LONG } from '../../../src/api/budget/limiter.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 
 const SECOND = 1_000_000
@@ -29,8 +29,8 @@ function open(options: Partial<LimiterOptions> = {}) {
     ...options,
   })
   const turn = () => new Promise((resolve) => setImmediate(resolve))
-  const acquire = (signals: readonly AbortSignal[] = []) =>
-    limiter.acquire(signals, { since: now, again: false })
+  const acquire = (signals: readonly AbortSignal[] = [], kind = {}) =>
+    limiter.acquire(signals, { since: now, again: false, ...kind })
   /** Lets the present pause pass, which must be the only one. */
   const pass = async () => {
     const [pause] = pauses.splice(0, 1)
@@ -77,6 +77,34 @@ test('a call that is aborted leaves a timer only if another waits', async () => 
   second.abort('second')
   expect(await Promise.all(calls)).toEqual(['first', 'second'])
   expect(waits()).toEqual([])
+})
+
+test.each([{}, { urgent: true }, { again: true }])(
+  'the last call that waits is woken, whichever is aborted before: %o stays',
+  async (stays) => {
+    for (const aborted of [{}, { urgent: true }, { again: true }]) {
+      const { acquire, pass, waits, turn } = open()
+      ;(await acquire()).accepted()
+      const abort = new AbortController()
+      const calls = [acquire([], stays), acquire([abort.signal], aborted).catch(() => 'aborted')]
+      await turn()
+      abort.abort()
+      expect([await calls[1], waits().length]).toEqual(['aborted', 1])
+      await pass()
+      ;((await calls[0]) as { accepted(): void }).accepted()
+      expect(waits()).toEqual([])
+    }
+  },
+)
+
+test('all that wait are turned away from a pause that is too long: lists, fetches by id and repeated ones', async () => {
+  const { acquire } = open({ concurrency: 1, giveUpAfterMs: 4_000 })
+  const permit = await acquire()
+  const calls = [{}, { urgent: true }, { again: true }].map((kind) =>
+    acquire([], kind).catch((reason: unknown) => reason),
+  )
+  expect(permit.throttled(4_001)).toBe(true)
+  expect(await Promise.all(calls)).toEqual([TOO_LONG, TOO_LONG, TOO_LONG])
 })
 
 test('a pause that is longer than the patience of the team is waited for no longer than that', async () => {

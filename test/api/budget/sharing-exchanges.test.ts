@@ -17,6 +17,8 @@ function open(stored: Partial<Division> = {}, limit = new Limit(4)) {
     isAway: false,
     hangs: false,
     updates: 0,
+    closes: 0,
+    notify: () => {},
   }
   const demand = { waiting: 1, urgent: 0 }
   const timers = { open: 0 }
@@ -41,8 +43,12 @@ function open(stored: Partial<Division> = {}, limit = new Limit(4)) {
         if (store.isAway) throw new Error('away')
         store.division = change(store.division, clock.now()).division
       },
-      listen: () => {},
-      close: async () => {},
+      listen: (listener) => {
+        store.notify = listener
+      },
+      close: async () => {
+        store.closes += 1
+      },
     },
   })
   const refuse = () => limit.rejected(limit.sent(clock.now()), clock.now(), 5 * SECOND)
@@ -159,4 +165,53 @@ test('a process whose store hangs sends no more a fifth of a second before the o
   }
   // The lease is of two seconds from the last exchange; the one that hangs began a second after it, and is given up after two.
   expect(permitted).toEqual([true, false, false, true])
+})
+
+test('a process that waits for the end of a long pause is heard of every second, so that nobody takes its permits', async () => {
+  const { sharing, store, limit, run } = open()
+  sharing.mayGo()
+  await run(0.5)
+  limit.pause(1_000 * SECOND + 60 * SECOND)
+  limit.rejected(limit.sent(1_000 * SECOND + SECOND / 2), 1_000 * SECOND + SECOND / 2, 60 * SECOND)
+  sharing.noteChange()
+  await run(1)
+  for (let seconds = 0; seconds < 10; seconds++) {
+    const before = store.updates
+    await run(1.1)
+    expect(store.updates - before).toBeGreaterThanOrEqual(1)
+    expect(store.division.holders.me).toBeDefined()
+  }
+})
+
+test('a process whose store fails as it leaves ends all the same, and closes its store', async () => {
+  const { sharing, store, run } = open()
+  sharing.mayGo()
+  await run(0.5)
+  store.isAway = true
+  let ended = false
+  const closed = sharing.close().then(() => {
+    ended = true
+  })
+  await run(0.1)
+  await closed
+  expect([ended, store.closes]).toEqual([true, 1])
+})
+
+test('a notification is heard by a process that shares the budget now: not before, and not after it has left', async () => {
+  const { store, sharing, demand, run } = open()
+  store.notify()
+  await run(3)
+  expect(store.updates).toBe(0)
+  sharing.mayGo()
+  await run(0.2)
+  store.notify()
+  await run(0.01)
+  expect(store.updates).toBe(2)
+  demand.waiting = 0
+  await run(5)
+  const before = store.updates
+  expect(store.division.holders).toEqual({})
+  store.notify()
+  await run(3)
+  expect(store.updates).toBe(before)
 })

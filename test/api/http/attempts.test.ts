@@ -77,6 +77,9 @@ describe('each permit is given back', () => {
     [{ 'retry-after': 'Thu, 01 Jan 1970 00:16:50 GMT' }, '{}', 9_997.5],
     [{}, 'Expected available in 3 seconds.', 3_000],
     [{}, '{}', null],
+    // Answered a thousand seconds and 2.5 ms after 1970 on our clock; the service shows none of its own.
+    [{ 'retry-after': 'Thu, 01 Jan 1970 00:16:45 GMT' }, '{}', 4_997.5],
+    [{ 'retry-after': 'Thu, 01 Jan 1970 00:16:45 GMT', date: 'Thu, 01 Jan 1970 00:16:43 GMT' }, '{}', 2_000],
   ])(
     'after 429 with the pause that the service asks for (%#), and the request is sent again',
     async (...throttled) => {

@@ -134,16 +134,22 @@ test('an answer may have 256 MiB, and a streamed one 16 GiB, unless the caller s
   expect(pools.limits).toEqual([16 * 1024 * MIB, 8])
 })
 
-test('a client that is closed ends its requests, those that are under way and those that come', async () => {
-  pools.pieces = null
-  const client = clientOf()
-  const underWay = client.get('/v2/forms')
-  underWay.catch(() => {})
-  await vi.waitFor(() => expect(pools.requests).toHaveLength(1))
-  const { signal } = pools.requests[0] as { signal: AbortSignal }
-  expect(signal.aborted).toBe(false)
-  await client.close()
-  expect([signal.aborted, (signal.reason as Error).message]).toEqual([true, 'the client is closed'])
-  await expect(client.get('/v2/forms')).rejects.toThrow('the client is closed')
-  expect(pools.requests).toHaveLength(1)
-})
+test.each<[string, Partial<ClientOptions>]>([
+  ['without a signal', {}],
+  ['with a signal of its caller', { signal: new AbortController().signal }],
+])(
+  'a client %s that is closed ends its requests, those that are under way and those that come',
+  async (_, more) => {
+    pools.pieces = null
+    const client = clientOf(more)
+    const underWay = client.get('/v2/forms')
+    underWay.catch(() => {})
+    await vi.waitFor(() => expect(pools.requests).toHaveLength(1))
+    const { signal } = pools.requests[0] as { signal: AbortSignal }
+    expect(signal.aborted).toBe(false)
+    await client.close()
+    expect([signal.aborted, (signal.reason as Error).message]).toEqual([true, 'the client is closed'])
+    await expect(client.get('/v2/forms')).rejects.toThrow('the client is closed')
+    expect(pools.requests).toHaveLength(1)
+  },
+)
