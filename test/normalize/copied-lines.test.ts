@@ -168,7 +168,7 @@ describe('the lines of a batch', () => {
 
   test('hold a problem with a part of the record at the greatest depth that a record may have', () => {
     // Two levels above the part, and one for the record itself.
-    const deepest = JSON.parse(`${'['.repeat(399)}1${']'.repeat(399)}`) as unknown
+    const deepest = JSON.parse(`${'['.repeat(400)}1${']'.repeat(400)}`) as unknown
     const envelope = recordEnvelope({ id: 'r', is_submitted: deepest }, made)
     const { root } = linesOf(responses, [envelope])
     const problems = parseText(rowsOf(root)[0]!.at(-1)!) as { readonly original: unknown }[]

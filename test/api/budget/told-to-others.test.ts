@@ -9,6 +9,7 @@ import { Share } from '../../../src/api/budget/sends.ts'
 import type { BudgetStore } from '../../../src/api/budget/sharing.ts'
 import { systemClock } from '../../../src/core/clock.ts'
 import { openHurriedClock } from '../support/hurried-clock.ts'
+import { openSimulatedClock } from './processes.ts'
 
 const SECOND = 1_000_000
 
@@ -53,6 +54,29 @@ test('a store that fails is named in the log once, with the team and the kind of
   ;(await acquire()).accepted()
   await limiter.close()
   expect(lines).toEqual([[{ team: 'north', why: 'TypeError' }, 'the request budget cannot be shared now']])
+})
+
+test('a rejection is told to the others at once, and not with the next exchange a second later', async () => {
+  const { clock, run } = openSimulatedClock()
+  let division: Division | null = null
+  const limiter = openLimiter({
+    ...{ concurrency: 1, clock, logger: pino({ level: 'silent' }) },
+    store: {
+      name: 'me',
+      update: async (change) => {
+        division = change(division, clock.now()).division
+      },
+      listen: () => {},
+      close: async () => {},
+    },
+  })
+  const acquire = () => limiter.acquire([], { since: clock.now(), again: false })
+  const acquired = acquire()
+  void acquire()
+  await run(clock.now() + SECOND / 2)
+  ;(await acquired).throttled(5_000)
+  await run(clock.now() + SECOND / 10)
+  expect(division).toMatchObject({ episode: { owner: 'me', rejections: 1, retryAfter: 5 * SECOND } })
 })
 
 test('a limiter is closed when its store is', async () => {

@@ -153,3 +153,16 @@ test.each<[string, Partial<ClientOptions>]>([
     expect(pools.requests).toHaveLength(1)
   },
 )
+
+test('the path of an endpoint is the one that the team has set, else its own, whether the client knows it or not', () => {
+  const referrals = { name: 'referrals', path: '/v2/referrals' }
+  const patients = { name: 'patients', path: '/v2/patients' }
+  const pathsOf = (more: Partial<ClientOptions>) => {
+    const client = clientOf(more)
+    return [referrals, patients].map((endpoint) => client.pathOf(endpoint))
+  }
+  expect(pathsOf({})).toEqual(['/v2/referrals', '/v2/patients'])
+  expect(pathsOf({ endpoints: [referrals], paths: { referrals: '/v3/r', patients: '/v3/p' } })).toEqual([
+    ...['/v3/r', '/v3/p'],
+  ])
+})

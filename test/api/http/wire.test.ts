@@ -50,3 +50,14 @@ test('a body as large as it may be is read, and one byte more is a fault', async
   await expect(read(1_001)).rejects.toBeInstanceOf(BodyFault)
   await wire.close()
 })
+
+test('an answer without a body is empty, whatever packing its headers name', async () => {
+  await using service = await startService((_, response) =>
+    response.writeHead(404, { 'content-encoding': 'zstd' }).end(),
+  )
+  const wire = openWire(service.url, 1, DEFAULT_TIMEOUTS, 1_000)
+  for (const does of [wire.send, wire.open]) {
+    expect(await does(REQUEST, [])).toMatchObject({ status: 404, body: Buffer.alloc(0) })
+  }
+  await wire.close()
+})
