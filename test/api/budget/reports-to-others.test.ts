@@ -19,13 +19,13 @@ const model = (count: number): ModelState => ({
 })
 
 /** A limiter whose store does what a test says, with the lines of its log. */
-function open(update: BudgetStore['update'], close: () => Promise<void> = async () => {}) {
+function open(update: BudgetStore['update']) {
   const lines: unknown[] = []
   const note = (...line: unknown[]) => void lines.push(line)
   const limiter = openLimiter({
     ...{ concurrency: 1, clock: systemClock, team: 'north' },
     logger: { warn: note, info: note } as unknown as Logger,
-    store: { name: 'me', update, listen: () => {}, close },
+    store: { name: 'me', update, listen: () => {}, close: async () => {} },
   })
   const acquire = (again = false, urgent = false) =>
     limiter.acquire([], { since: systemClock.now(), again, urgent })
@@ -56,7 +56,7 @@ test('a store that fails is named in the log once, with the team and the kind of
   expect(lines).toEqual([[{ team: 'north', why: 'TypeError' }, 'the request budget cannot be shared now']])
 })
 
-test('a rejection is told to the others at once, and not with the next exchange a second later', async () => {
+test('a rejection is reported to the others at once, and not with the next exchange a second later', async () => {
   const { clock, run } = openSimulatedClock()
   let division: Division | null = null
   const limiter = openLimiter({
@@ -77,24 +77,6 @@ test('a rejection is told to the others at once, and not with the next exchange 
   ;(await acquired).throttled(5_000)
   await run(clock.now() + SECOND / 10)
   expect(division).toMatchObject({ episode: { owner: 'me', rejections: 1, retryAfter: 5 * SECOND } })
-})
-
-test('a limiter is closed when its store is', async () => {
-  let closes = () => {}
-  const steps: string[] = []
-  const { limiter } = open(
-    async () => {},
-    () =>
-      new Promise((resolve) => {
-        closes = resolve
-      }),
-  )
-  const closed = limiter.close().then(() => steps.push('limiter'))
-  await new Promise((resolve) => setImmediate(resolve))
-  steps.push('store')
-  closes()
-  await closed
-  expect(steps).toEqual(['store', 'limiter'])
 })
 
 test('requests are spread by the share of the process, or by all permits, and may come a little early', () => {
