@@ -42,6 +42,7 @@ describe('a value as an id', () => {
   test('a thousand bytes are an id, more exceed a key', () => {
     expect(readId('é'.repeat(500)).kind).toBe('id')
     expect(readId(`${'é'.repeat(500)}a`)).toEqual({ kind: 'unusable' })
+    expect([readId('a'.repeat(1_000)).kind, readId('a'.repeat(1_001)).kind]).toEqual(['id', 'unusable'])
   })
 })
 

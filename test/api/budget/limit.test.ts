@@ -258,6 +258,25 @@ describe('the model', () => {
     expect(limit.wait(200_000)).toBe(Number.POSITIVE_INFINITY)
   })
 
+  test.each([
+    [0, 2],
+    [99, 2],
+    [100, 4],
+    [249, 4],
+    [250, 5],
+    [999, 19],
+    [1_000, 20],
+    [5_000, 20],
+  ])('after %i accepted requests, and none refused, %i are in flight at once', (accepted, together) => {
+    const limit = new Limit(20)
+    for (let i = 0; i < accepted; i++) limit.accepted(limit.sent(i * 1000), i * 1000 + 500)
+    for (let i = 0; i < together; i++) {
+      expect(limit.wait(6_000_000)).toBe(0)
+      limit.sent(6_000_000)
+    }
+    expect(limit.wait(6_000_000)).toBe(Number.POSITIVE_INFINITY)
+  })
+
   test('sends nothing until Retry-After is over', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 600 }), fc.integer({ min: 0, max: 300 }), (seconds, before) => {

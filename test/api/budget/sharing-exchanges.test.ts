@@ -128,6 +128,18 @@ test('a rejection blocks nothing where the limit is configured: the pause is eno
   expect(limit.isBlocked).toBe(false)
 })
 
+test('a rejection blocks until it is explained, and its explanation is no news', async () => {
+  const { sharing, limit, refuse, run } = open()
+  sharing.mayGo()
+  await run(0.5)
+  refuse()
+  sharing.noteChange()
+  expect(limit.isBlocked).toBe(true)
+  Object.assign(limit, { episode: null, isBlocked: false })
+  sharing.noteChange()
+  expect(limit.isBlocked).toBe(false)
+})
+
 test('a process that has sent nothing yet has nothing to report, whatever its limit', async () => {
   const { sharing, store, demand, run } = open({}, new Limit(4, { requests: 9, seconds: 1 }))
   demand.waiting = 0

@@ -25,8 +25,10 @@ async function whole(streamed: Promise<library.Streamed>): Promise<void> {
 const CALLS: { readonly [name: string]: Call } = {
   listPatients: {
     does: (client) =>
-      all(library.listPatients(client, { filters: { search: 'Ann & Bo', email: 'a@b.example' } })),
-    asks: 'GET /v2/patients?search=Ann+%26+Bo&email=a%40b.example',
+      all(
+        library.listPatients(client, { filters: { search: 'Ann & Bo', email: 'a@b.example' }, pageSize: 7 }),
+      ),
+    asks: 'GET /v2/patients?search=Ann+%26+Bo&email=a%40b.example&page_size=7',
   },
   getPatient: { does: (client) => library.getPatient(client, ID), asks: `GET /v2/patients/${ENCODED}` },
   createPatient: {

@@ -165,6 +165,7 @@ describe('wrong usage exits with 2, sends no request and does not quote possible
     [['GET', '/v2/patients', '-q', CANARY], '-q'],
     [['POST', '/v2/patients', '-d', `@${broken}`], '-d'],
     [['POST', '/v2/patients', '-d', '@-'], '-d'],
+    [['POST', '/v2/patients', '-d', ''], '-d'],
     [['GET', '/v2/patients', '--team', 'nobody'], 'has no team "nobody"'],
     [['GET', '/v2/patients', '--api-version', 'v\n2'], '--api-version'],
     [['GET'], 'path'],

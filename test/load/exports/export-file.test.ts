@@ -232,6 +232,16 @@ describe('the question of a column', () => {
     expect(await matched('formless')).toEqual([null])
     expect(await matched('e', rig.otherId)).toEqual([null])
     expect(await matchQuestions(rig.session.db, rig.teamId)).toBe(0)
+    // Expected columns follow from the expected exports, whatever is stored.
+    await rig.session.client.query(`
+      create temporary table expected_exports as table intake.exports;
+      update expected_exports set form_id = 'another';
+      create temporary table expected_columns as table intake.export_columns`)
+    const expected = { columns: 'expected_columns', entries: 'expected_exports' }
+    await matchQuestions(rig.session.db, rig.teamId, null, expected)
+    const left = `select count(*)::int as left from expected_columns
+      where export_id = 'e' and team_id = ${rig.teamId} and question_id is not null`
+    expect((await rig.session.client.query(left)).rows).toEqual([{ left: 0 }])
     expect(await matchQuestions(rig.session.db, rig.otherId)).toBe(1)
     expect(await matched('e', rig.otherId)).toEqual(['of-others'])
   })

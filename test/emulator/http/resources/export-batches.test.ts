@@ -62,4 +62,14 @@ describe('an export of hundreds of clients', () => {
     expect(data).toEqual(objects)
     expect(JSON.parse(await written('raw_text', 'raw-text-quoted'))).toBe(await written('raw_text'))
   })
+
+  // The last test: nobody is left after it.
+  it('ends without an empty batch when its clients are deleted while it is written', async () => {
+    const batches: number[] = []
+    for await (const batch of exportOf(world, world.forms.at(0)!, 'flat', (id) => id).rows) {
+      batches.push(batch.length)
+      for (const { id } of [...world.patients.slice(0, 10_000)]) world.patients.remove(id)
+    }
+    expect(batches).toEqual([expect.any(Number)])
+  })
 })
