@@ -101,6 +101,21 @@ test('records of erased patients are counted apart, and where no other is left n
   expect(asked).toEqual([])
 })
 
+test('a copy that Postgres refuses is the failure of the batch, and no statement follows it', async () => {
+  const { session: own } = session()
+  const refused = Object.assign(new Error('refused'), { code: '22021' })
+  const copies: string[] = []
+  const query = (asking: string | { text: string }) => {
+    if (typeof asking === 'string') return copies.length > 0 ? copies.push(asking) : own.client.query(asking)
+    copies.push(asking.text)
+    const later = (done: (error: Error) => void) => setImmediate(() => done(refused))
+    return new Writable({ write: (_piece, _encoding, done) => done(), final: later })
+  }
+  const batch = { stream: patients, lines: lines(), from: { kind: 'events' } } as const
+  await expect(writeBatch({ ...own, client: { query } } as never, batch)).rejects.toBe(refused)
+  expect(copies).toEqual([expect.stringMatching(/^copy /)])
+})
+
 const COPY = 'copy intake.export_rows\n  (team_id, export_id) from stdin'
 
 test('rows of a login with policies pass through a table of its session, which is empty after; it is asked about once', async () => {

@@ -190,7 +190,9 @@ describe('faults of the warehouse:', () => {
           url.pathname = `/${name}`
         }),
       )
-      expect(wrong['database encoding']!.detail).toContain('SQL_ASCII')
+      expect(wrong['database encoding']).toMatchObject({
+        ...{ status: 'failed', detail: expect.stringContaining('SQL_ASCII') },
+      })
     } finally {
       await onServer(`drop database ${name} with (force)`)
     }
