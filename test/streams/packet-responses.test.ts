@@ -32,3 +32,13 @@ test.each([
 ])('a packet %s changed none', (_, record) => {
   expect(changed(record)).toBeNull()
 })
+
+test('members keep the places that they have in the answer, also after places that are empty', () => {
+  const responses = ['r1', '', null, { id: 'r2' }, 'r3']
+  const rows = packetResponses.children[0]!.rows({ id: 'x', responses }, [])
+  expect(rows).toEqual([
+    ['1', 'r1'],
+    ['4', 'r2'],
+    ['5', 'r3'],
+  ])
+})

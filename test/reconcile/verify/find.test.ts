@@ -1,5 +1,5 @@
 /** What each pair of an expected and a stored record is called: missing, extra, different, certain, newer, or by its payload only. */
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import type { Envelope } from '../../../src/core/envelope.ts'
 import type { Instant } from '../../../src/core/time.ts'
 import { writeBatch } from '../../../src/load/merge/write-batch.ts'
@@ -180,4 +180,22 @@ test('a search that fails leaves its session for the next one', async () => {
   expect(await findDifferences(session, search, { kind: 'all' })).toHaveLength(1)
   // What an earlier search has found is not found again.
   expect(await findDifferences(session, search, { kind: 'ids', ids: ['b'] })).toEqual([])
+})
+
+test('all tables are compared as they were at one moment, whatever changes meanwhile', async () => {
+  const tables = await begin(patients, [person('one')], [person('one')])
+  await using other = await openSession({ url: database.url, purpose: 'test' })
+  const query = session.client.query.bind(session.client) as (...words: unknown[]) => Promise<unknown>
+  let statements = 0
+  const meanwhile = vi.spyOn(session.client, 'query').mockImplementation((async (...words: unknown[]) => {
+    const answer = await query(...words)
+    statements += /^begin/.test(String(words[0])) || statements > 0 ? 1 : 0
+    // After the first statement of the transaction.
+    if (statements === 2) await other.client.query('delete from intake.patient_tags')
+    return answer
+  }) as never)
+  onTestFinished(() => meanwhile.mockRestore())
+  expect(await findDifferences(session, { ...scope, tables }, { kind: 'all' })).toEqual([])
+  expect(statements).toBeGreaterThan(2)
+  expect((await other.client.query('select from intake.patient_tags')).rowCount).toBe(0)
 })
