@@ -31,6 +31,9 @@ test('each verdict is shown, until the next one of the team; a team that is not 
     last_event_timestamp_seconds: Date.UTC(2026, 0, 1) / 1000,
   })
   expect(await shown('south')).toEqual({ ...figures, silent: 0, quiet: 1 })
+  // None expected is known too.
+  show([{ ...status('north', 'ok'), ...known, events_expected_a_day: 0 }])
+  expect(await shown('north')).toMatchObject({ events_expected_per_day: 0 })
   keep([{ team: 'north' }])
   expect(await shown('south')).toEqual({})
   expect(await shown('north')).toMatchObject({ silent: 0 })
