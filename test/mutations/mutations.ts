@@ -3371,6 +3371,13 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/load/stopping-runs.test.ts'],
   },
   {
+    bug: 'a rejection is left to others while the request that tests it is in flight',
+    file: 'src/api/budget/explain.ts',
+    from: 'if (here.demand.waiting + limit.inFlight > 0) return true',
+    to: 'if (here.demand.waiting > 0) return true',
+    tests: ['test/api/budget/explain.test.ts'],
+  },
+  {
     bug: 'a filtered list loses its other options',
     file: 'src/api/resources/resource.ts',
     from: 'const query = filters === undefined ? {} : { query: { ...filters } }\n  return list(client, path, resource, schema, { ...rest, ...query })',

@@ -218,6 +218,17 @@ describe('a rejection', () => {
     ])
   })
 
+  test('that a request tests stays with its process while that request is in flight, though none waits', () => {
+    const { limit, part, change } = open(rejected(new Limit(4), null))
+    const { division } = change({ holders: { a: other() } })
+    now += 2 * SECOND
+    const waits = change(division)
+    demand = { waiting: 0, urgent: 0 }
+    limit.sent(now)
+    const tested = change(waits.division)
+    expect([tested.division.episode!.owner, part.isOwner, limit.isBlocked]).toEqual(['me', true, false])
+  })
+
   test('says nothing while a limit is configured', () => {
     const { limit, change } = open(rejected(new Limit(4, { requests: 9, seconds: 1 })))
     const { division } = change({ holders: { a: other() } })

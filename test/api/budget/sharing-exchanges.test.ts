@@ -128,7 +128,7 @@ test('a rejection blocks nothing where the limit is configured: the pause is eno
   expect(limit.isBlocked).toBe(false)
 })
 
-test('a rejection blocks until it is explained, and its explanation is no news', async () => {
+test('a rejection blocks until it is explained, and its explanation blocks nothing', async () => {
   const { sharing, limit, refuse, run } = open()
   sharing.mayGo()
   await run(0.5)
