@@ -105,7 +105,10 @@ export async function openSession(options: ConnectionOptions): Promise<Session> 
   return { client, db, close, [Symbol.asyncDispose]: close }
 }
 
-/** Postgres 16 and earlier refuse to open a session with this setting, which they do not know. */
+/**
+ * Turns transaction_timeout off, by a statement: Postgres 16 and earlier do not know it, and refuse a session that sets it
+ * when it opens.
+ */
 async function unlimitTransactions(
   client: pg.ClientBase,
   { connectTimeoutMs }: ConnectionOptions,

@@ -66,6 +66,7 @@ afterEach(async () => {
   } finally {
     server.closeAllConnections()
     opened = 0
+    refused = ''
   }
 })
 afterAll(async () => {
@@ -109,7 +110,7 @@ it.each([200, 403])('the creation of a webhook, answered with %i', async (answer
   else await expect(created).rejects.toMatchObject({ code: 'bad_credentials' })
 })
 
-it.each([200, 403])('the look for a webhook by init, answered with %i', async (answer) => {
+it.each([200, 403])("init's search for its webhook, answered with %i", async (answer) => {
   status = answer
   const ensured = ensureWebhook(context(), readConfig(context().env), 'http://h/x')
   if (answer === 200) expect(await ensured).toEqual({ id: 'w', created: false })
@@ -127,10 +128,9 @@ it('the live part of the demo, which closes its receiver only where its webhook 
   refused = 'PATCH'
   await expect(open()).rejects.toMatchObject({ code: 'bad_credentials' })
   expect(close).toHaveBeenCalledOnce()
-  refused = ''
 })
 
-it('what init tries', async () => {
+it('the attempts of init, all refused', async () => {
   status = 403
   expect(await firstFailure(context(), readConfig(context().env))).toMatchObject({ status: 'failed' })
   const [probe] = await probed(context(), readConfig(context().env))

@@ -1,4 +1,4 @@
-/** Commands that bring the warehouse up to date, or read how far it is, leave an embedded server however they end. */
+/** Commands that bring the warehouse up to date, or read how far it is, let go of the embedded server however they end. */
 import { afterAll, beforeEach, expect, it, vi } from 'vitest'
 import { migrate, migrationStatus } from '../../src/analytics/migrate.ts'
 import { planMigration } from '../../src/analytics/plan.ts'
@@ -40,7 +40,7 @@ beforeEach(() => {
 const counts = () => [vi.mocked(openEmbedded).mock.calls.length, stop.mock.calls.length]
 
 it.each(['backfill', 'backfill --dry-run', 'serve', 'migrate', 'migrate --status', 'migrate --plan'])(
-  '%s fails',
+  '%s stops the embedded server once when it fails',
   async (line) => {
     const { code, stderr } = await runCommand(line.split(' '), env)
     expect([code, stderr.includes('code: warehouse_slow')], stderr).toEqual([1, true])
@@ -52,7 +52,7 @@ it.each([
   ['migrate', 0],
   ['migrate --status', 4],
   ['migrate --plan', 0],
-])('%s ends with %i', async (line, exit) => {
+])('%s stops the embedded server once when it ends with %i', async (line, exit) => {
   vi.mocked(migrate).mockResolvedValue({ migrated: [], applied: [], rolesNote: null, notes: [] } as never)
   vi.mocked(migrationStatus).mockResolvedValue({ applied: [], pending: ['1'] } as never)
   vi.mocked(planMigration).mockResolvedValue([])
@@ -60,7 +60,7 @@ it.each([
   expect(counts()).toEqual([1, 1])
 })
 
-it('init cannot prepare it', async () => {
+it('init stops the embedded server once when it cannot prepare the warehouse', async () => {
   const output = { write: () => true }
   const context = { env, stdout: output, stderr: output, signal: new AbortController().signal, version: '' }
   await expect(prepareWarehouse(context, readConfig(env))).rejects.toBe(slow)

@@ -84,7 +84,7 @@ it('a paragraph is wrapped between words, and inside a word that is longer than 
     `  ${'a'.repeat(18)} ${'b'.repeat(19)}\n  ${'c'.repeat(38)}\n  ${'c'.repeat(7)} d\n`,
   )
   expect(paragraph(PIPE, words, 2)).toBe(`  ${words}\n`)
-  // An emoji is one character of the terminal, and stays whole.
+  // An emoji counts as one character, though terminals give it two columns; it is never cut in half.
   expect(paragraph(at(40), '😀'.repeat(45), 2)).toBe(`  ${'😀'.repeat(38)}\n  ${'😀'.repeat(7)}\n`)
 })
 

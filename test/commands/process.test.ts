@@ -29,7 +29,7 @@ it('serve keeps its young generation small, for short pauses; commands that load
   for (const command of ['backfill', 'work']) expect(await flagsOf(command)).toEqual([])
 })
 
-it('as a program, a command has a young generation in which the records of a page fit', async () => {
+it('as a program, a command starts with a young generation of 32 MiB', async () => {
   const file = builtFile('cli.js')
   chmodSync(file, 0o755)
   const probe = `process.on('exit', () => process.stderr.write(process.execArgv.join(' ')))`

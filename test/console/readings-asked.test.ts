@@ -72,7 +72,7 @@ it.each([
   expect(asked).toHaveLength(2)
 })
 
-it('who cannot wait waits as long as it may, a moment where there is a value, and no longer than for the reading', async () => {
+it('a page that cannot wait waits as long as it may, only briefly where there is an older value, and never longer than the reading takes', async () => {
   const answers: ((value: string) => void)[] = []
   const read = () => new Promise<string>((resolve) => void answers.push(resolve))
   const shared = remembered(read, { freshMs: 1_000, clock })

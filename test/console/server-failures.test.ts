@@ -72,7 +72,7 @@ it('a port that may not be opened is named, with what to set; another failure st
   await expect(startConsole(NOWHERE, { port: 81 })).rejects.toMatchObject({ code: 'EADDRNOTAVAIL' })
 })
 
-it('links and addresses are those that browsers show, without the path and the port of the process', async () => {
+it('links and addresses are those of the public URL, without its path; without one, those of the process', async () => {
   const publicUrl = 'https://console.example.org:8443/'
   await using proxied = await startConsole(NOWHERE, { publicUrl })
   expect(proxied.url).toBe('https://console.example.org:8443')

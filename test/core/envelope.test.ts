@@ -65,7 +65,7 @@ describe('the version of a state', () => {
     expect(versionOf(stamp, seen)).toEqual({ version, updatedAt, tooFarAhead })
   })
 
-  test('counts a stamp up to five minutes after the state was read, where that was later than it says', () => {
+  test('counts a stamp up to five minutes after the end of the reading, not after its beginning', () => {
     const readBy = ahead(3_600_000_000)
     const [counts, exceeds] = [0, 1].map((micros) => instantOf(microsOf(readBy) + tolerance + micros))
     expect(versionOf(counts, seen, readBy)).toEqual({

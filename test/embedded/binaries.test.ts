@@ -177,7 +177,7 @@ test.each([
   })
 })
 
-test('they are tried without the environment of the command, in a folder that everybody has', async () => {
+test('the programs are tried without the environment of the command, in the root folder', async () => {
   const from = newPackage('package', '#!/bin/sh\n{ pwd; env; echo "$@"; } > "$(dirname "$0")/tried"\n')
   vi.stubEnv('INTAKE_API_SECRET', 'canary')
   await prepared(from)

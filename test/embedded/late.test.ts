@@ -1,4 +1,4 @@
-/** A supervisor that does not answer, or does not end, is waited for only so long. Pauses take no time here, and are noted. */
+/** A supervisor that does not answer, or does not end, is waited for only so long. No pause takes its time here; each is noted. */
 import { mkdirSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -9,19 +9,23 @@ import { type Attachment, attach, writeAddress } from '../../src/embedded/superv
 import { makeFolder, removeFolder } from '../support/folders.ts'
 
 const pauses = vi.hoisted<unknown[]>(() => [])
+/** Whether a long pause ends. */
+const late = vi.hoisted(() => ({ ends: false }))
 vi.mock('node:timers/promises', async (original) => ({
   ...(await original<object>()),
   setTimeout: async (milliseconds: number, value: unknown, options: unknown) => {
     pauses.push(options === undefined ? milliseconds : [milliseconds, options])
-    // A long one ends after everything else that is under way.
-    if (milliseconds > 1_000) await new Promise((resolve) => setTimeout(resolve, 300))
+    if (milliseconds > 1_000 && !late.ends) await new Promise(() => {})
     return value
   },
 }))
 
 const base = makeFolder('late-')
 afterAll(() => removeFolder(base))
-beforeEach(() => void pauses.splice(0))
+beforeEach(() => {
+  pauses.length = 0
+  late.ends = false
+})
 
 /** Attaches to a supervisor, which this process is, and which answers `leave` like this. */
 async function attached(name: string, answer: string | null): Promise<Attachment> {
@@ -45,6 +49,7 @@ async function attached(name: string, answer: string | null): Promise<Attachment
 
 test('one that says nothing when its user leaves is lost after two minutes, and no process waits for it', async () => {
   const attachment = await attached('silent', null)
+  late.ends = true
   expect(await attachment.leave()).toBe('lost')
   expect(pauses).toEqual([[120_000, { ref: false }]])
 })

@@ -83,7 +83,7 @@ describe('a user of a server', () => {
     expect(open() - before).toBeLessThanOrEqual(1)
   })
 
-  test('waits for the answer when it leaves', async () => {
+  test('keeps its process running from when it leaves until that is answered', async () => {
     const open = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
     const { home, lines } = await supervised((line, socket) => {
       if (line === 'token') socket.write('ready 5433\n')

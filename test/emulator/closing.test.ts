@@ -64,7 +64,7 @@ it.each<[string, EmulatorOptions]>([
   await expect(get('/v2/forms')).rejects.toThrow()
 })
 
-it('events of each team of each environment are over when it was closed', async () => {
+it('closing ends the pending events of every team in every environment', async () => {
   await using receiver = await startReceiver()
   const emulator = await startEmulator({ ...SIZES, faults: 'webhook-delay=600000' })
   const { control, environments } = emulator
@@ -77,7 +77,7 @@ it('events of each team of each environment are over when it was closed', async 
   const pending = () => names.map((name) => control.webhooks(name).pending)
   expect(pending()).toEqual([1, 1, 1, 1])
   await emulator.close()
-  await expect.poll(pending, { timeout: 20_000 }).toEqual([0, 0, 0, 0])
+  await expect.poll(pending).toEqual([0, 0, 0, 0])
   expect(receiver.deliveries).toEqual([])
 })
 

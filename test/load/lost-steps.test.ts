@@ -69,7 +69,10 @@ test('a slice is lost once its row has a later epoch', async () => {
     return [{ epoch: '4' }]
   })
   expect(await isLost(db, { sliceId: '5', epoch: '3' })).toBe(true)
-  expect(found[1]).toEqual(['5', '3'])
+  expect(found).toEqual([
+    'select epoch from intake_ops.slices where slice_id = $1 and epoch > $2',
+    ['5', '3'],
+  ])
 })
 
 const CLOSING = ['begin', ['lock run', '7'], ['cancel pending', '7'], ['any stream open?', '7']]

@@ -27,7 +27,7 @@ const plan = async ({ db }: Session) => {
   return await db.transaction().execute((own) => insertRun(own, {}, {}, [{ teamId, stream: 'forms' }]))
 }
 
-test('a worker of another warehouse continues no run here, and keeps its session when one of its name falls silent', async () => {
+test('a worker of another warehouse keeps no run going here, and keeps its session when a worker of the same name here falls silent', async () => {
   const run = await plan(here)
   const other = await openWorkSession(databases[1]!.url, 'aaaaaaa1')
   expect([await countWorkers(here.db), await countWorkers(there.db)]).toEqual([0, 1])

@@ -51,9 +51,9 @@ test('a session that is of a run is named otherwise, so that it does not count a
 })
 
 test.each([
-  ['its', [SESSION, LOCK, 'closed']],
-  ['listen', [SESSION, LOCK, LISTEN, 'closed']],
-])('a session that cannot be used is closed (%s failed)', async (step, steps) => {
+  ['the lock', 'its', [SESSION, LOCK, 'closed']],
+  ['listening', 'listen', [SESSION, LOCK, LISTEN, 'closed']],
+])('a session that cannot be used is closed: %s failed', async (_, step, steps) => {
   world.fails = step
   await expect(openWorkSession('postgres://w', 'aaaaaaa1')).rejects.toThrow(`${step} failed`)
   expect(world.steps).toEqual(steps)

@@ -137,7 +137,7 @@ test('each state is compared with the last one that has a payload, field by fiel
   expect(world.closed).toBe(1)
 })
 
-test('of a stream whose own stamps decide, they do, unless one of both is a tombstone or has none', async () => {
+test('in a stream whose own stamps decide, the later stamp wins, unless either state is a tombstone or has no stamp', async () => {
   const stamped = (day: number, stamp: string | null, more: Partial<State> = {}) =>
     state(day, `h${day}`, { payload: JSON.stringify({ updated_at: stamp }), ...more })
   const wonBy = async (...states: readonly State[]) =>

@@ -172,7 +172,7 @@ const RETRIED = [
 ]
 
 test.each(RETRIED)(
-  'a lock that is not free is waited for a second, sixty times at most: %s',
+  'a step that finds its lock taken is tried up to sixty times, a second apart: %s',
   async (step) => {
     world.failures[step] = Array.from({ length: 59 }, () => failing('55P03'))
     await remove('deleted')

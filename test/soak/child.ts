@@ -22,7 +22,7 @@ const stop = new AbortController()
 process.on('message', ({ id, words }: Order) => {
   if (words === null) return stop.abort('SIGTERM')
   let output = ''
-  // What could be collected is no growth, however long V8 waits with it.
+  // Garbage is not growth, however long V8 waits to collect it.
   if (words === 'memory') {
     gc!()
     return process.send!({ id, output: String(process.memoryUsage.rss()), code: 0 } satisfies Notice)

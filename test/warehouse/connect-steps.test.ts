@@ -59,7 +59,7 @@ const unlimited = (query_timeout: number) => [
 ]
 const PLACE = { url: 'postgres://there/db', purpose: 'test' }
 
-test('a session has its settings, a second limit only where that is known, and ends once', async () => {
+test('a session is opened with its settings, without a transaction timeout where the server knows one, and closing it ends the connection', async () => {
   const session = await openSession(PLACE)
   expect(world.given).toEqual(given())
   expect(world.steps).toEqual(['hears error', 'connect', unlimited(10_000)])

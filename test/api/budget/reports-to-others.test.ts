@@ -102,7 +102,7 @@ test('requests are spread by the share of the process, or by all permits, and ma
   expect(waits(null, learned(10 * SECOND))).toBe(10_080_000 / 4 - 1_000_000)
 })
 
-test('only the process that may raises a learned limit, however long all was quiet', () => {
+test('a learned limit is raised only by the process that is allowed to, however long all was quiet', () => {
   const raised = [false, true].map((mayRaise) => {
     const limit = new Limit(4)
     limit.adopt(model(40), 0)

@@ -144,7 +144,7 @@ test.each<[string, Partial<ClientOptions>]>([
     const client = clientOf(more)
     const underWay = client.get('/v2/forms')
     underWay.catch(() => {})
-    await vi.waitFor(() => expect(pools.requests).toHaveLength(1))
+    await expect.poll(() => pools.requests.length).toBe(1)
     const { signal } = pools.requests[0] as { signal: AbortSignal }
     expect(signal.aborted).toBe(false)
     await client.close()

@@ -51,7 +51,7 @@ test('a body as large as it may be is read, and one byte more is a fault', async
   await wire.close()
 })
 
-test('an answer without a body is empty, whatever packing its headers name', async () => {
+test('an answer without a body is empty, whatever content encoding its headers name', async () => {
   await using service = await startService((_, response) =>
     response.writeHead(404, { 'content-encoding': 'zstd' }).end(),
   )

@@ -170,15 +170,11 @@ it('row versions are those written since, of tables that an unchanged source lea
   expect(await rowVersionsSince(session, mark)).toBe(3)
 })
 
-it('the first transaction after the mark counts too', async () => {
-  // Another database of the server may have taken its number.
-  for (let isFirst = false; !isFirst; ) {
-    const mark = await markNow(session)
-    await query(warehouse.url, `update intake.patients set city = city where id = 'p1'`)
-    const numbers = `select xmin::text = $1 as is_first from intake.patients where id = 'p1'`
-    isFirst = (await query<{ is_first: boolean }>(warehouse.url, numbers, [mark]))[0]!.is_first
-    expect(await rowVersionsSince(session, mark)).toBe(1)
-  }
+it('the transaction whose number is the mark counts too', async () => {
+  await query(warehouse.url, `update intake.patients set city = city where id = 'p1'`)
+  const numbers = `select xmin::text as mark from intake.patients where id = 'p1'`
+  const [own] = await query<{ mark: string }>(warehouse.url, numbers)
+  expect(await rowVersionsSince(session, own!.mark)).toBe(1)
 })
 
 it('a warehouse with another team is refused and stays; so is one in which another demo runs', async () => {

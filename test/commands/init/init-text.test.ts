@@ -98,9 +98,9 @@ describe('the questions', () => {
   })
 
   it.each([
-    ['SIGTERM', 'SIGTERM'],
-    [null, { exitCode: 130 }],
-  ])('end with the reason of a signal (%s), and with 130 at Ctrl-C', async (reason, ended) => {
+    ['the reason of a signal', 'SIGTERM', 'SIGTERM'],
+    ['130 at Ctrl-C', null, { exitCode: 130 }],
+  ])('end with %s', async (_, reason, ended) => {
     const stop = new AbortController()
     const input = Object.assign(new PassThrough(), { isTTY: true, setRawMode: () => {} })
     const output = Object.assign(new PassThrough(), { isTTY: true, columns: 80, rows: 24 })

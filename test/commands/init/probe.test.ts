@@ -41,7 +41,7 @@ it('a stream without a count is a lower bound unless it is one page; one that ca
   expect(probe!.requests).toBe(probe!.streams.length + 2 + 5)
 })
 
-it('a list that cannot be read makes the number of requests no lower bound, since nothing of it will be read', async () => {
+it('a list that cannot be read does not make the number of requests a lower bound: nothing of it will be read', async () => {
   await using service = await startService((request, response) =>
     request.url.startsWith('/v2/forms') ? json(response, { detail: 'x' }, 403) : json(response, []),
   )

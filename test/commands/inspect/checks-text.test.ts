@@ -50,7 +50,7 @@ it('an embedded warehouse that cannot be opened is one failed check, and the oth
   expect(existsSync(join(folder, 'nothing'))).toBe(false)
 })
 
-it('a failure that is none of the settings is no failed check of them', async () => {
+it('an error that has nothing to do with the settings is thrown, and is no failed check', async () => {
   const fault = new TypeError('a defect')
   const get = () => {
     throw fault

@@ -138,7 +138,7 @@ it('a record is explained with the version of its team, the newest state first, 
   expect(effects[0]).toEqual(['ask', `record ${JSON.stringify(asked)}`, 700])
 })
 
-it('a record that was erased, or is not known, has no page; another failure is one, and so are unknown teams and streams', async () => {
+it('a record that was erased or is not known is answered with 404 and the reason, as are unknown teams and streams; any other failure is thrown', async () => {
   const { ask, effects } = openScene(serveRecords)
   for (const code of ['erased', 'unknown_record']) {
     explanation = Object.assign(new Error(`it is ${code}`), { code })

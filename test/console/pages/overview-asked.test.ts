@@ -37,7 +37,7 @@ vi.mock('../../../src/operate/health/team-status.ts', () => ({
     ]),
 }))
 
-it('each team is judged by its own answers; what nobody has to do is no more than a first step', async () => {
+it('each team is judged by its own answers; a suggested first step does not count as something that has to be done', async () => {
   const day = (team: string, events: number, rows: number) => ({ team, events, rows })
   const db = scripted((statement) =>
     statement.includes('from intake_ops.verifications')

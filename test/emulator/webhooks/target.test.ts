@@ -140,7 +140,7 @@ it.each([
   ['EPIPE', 'connection reset'],
   ['EHOSTUNREACH', 'connection failed'],
   ['', 'connection failed'],
-])('a target that fails with %s is recorded as: %s', async (code, error) => {
+])('a target that fails with the code %j is recorded as: %s', async (code, error) => {
   codes.set('failing.example', code)
   const sender = openSender({ allowRemote: false, timeoutMs: 5000 })
   const outcome = await sender.post('http://failing.example/hooks', Buffer.from('{}'), 'x')

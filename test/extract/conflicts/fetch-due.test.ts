@@ -111,7 +111,7 @@ test('refused credentials are thrown, and each request stays due', async () => {
   ])
 })
 
-test('it ends with the run, though the service never answers, and each request is due again at once', async () => {
+test('fetching ends with the run, even if the service never answers, and each request is due again at once', async () => {
   await ask(['a', 'b'])
   const stop = new AbortController()
   const asked: string[] = []
@@ -120,7 +120,9 @@ test('it ends with the run, though the service never answers, and each request i
     if (asked.length === 2) stop.abort(new Error('the run ends'))
     return true
   }
-  await expect(fetchDue(await rig.source('patients', { clock, signal: stop.signal }))).rejects.toThrow()
+  await expect(fetchDue(await rig.source('patients', { clock, signal: stop.signal }))).rejects.toThrow(
+    'the run ends',
+  )
   expect(asked).toHaveLength(2)
   expect(
     await rig.rows('select due_at <= now() as due, attempts, failures from intake_ops.refetches'),

@@ -175,7 +175,7 @@ test.each([
   ['22021', 1],
   ['53100', 0],
 ])(
-  'a file that the warehouse refuses with %s becomes a dead letter only if it is to blame',
+  'a file that the warehouse refuses with %s becomes a dead letter only if the file is to blame',
   async (code, dead) => {
     serve(fileOf('good'))
     await rig.rows(`

@@ -141,7 +141,7 @@ test.each([
 )
 
 test.each(['merge', 'straight'] as const)(
-  'of mode %s, others get their turn every twenty records',
+  'in mode %s, others get a turn every twenty records',
   async (mode) => {
     const { batcher } = open(mode)
     let turns = 0

@@ -28,15 +28,21 @@ describe('a page is stored again', () => {
     expect(calls().includes('store 1')).toBe(isStored)
   })
 
-  test('with those that were known elsewhere, which are fresh here; those of its own page are not', async () => {
-    store(1, all)
-    store(2, [person('q'), ...all.slice(0, 3)])
-    const { known, scan } = await open()
-    // Two have come from the page after.
-    await scan(1, [...all.slice(0, 62), person('q'), person('q2')].map(raw))
-    await known.keep(2)
-    expect(calls()).not.toContain('store 1')
-  })
+  test.each([
+    [2, false],
+    [3, true],
+  ])(
+    'if enough of its 64 entries were known elsewhere, here %i, whatever another page has too: %s',
+    async (count, isStored) => {
+      const moved = ['q0', 'q1', 'q2'].map((id) => person(id))
+      store(1, all)
+      store(2, [...moved, ...all.slice(0, 3)])
+      const { known, scan } = await open()
+      await scan(1, [...all.slice(0, 64 - count), ...moved.slice(0, count)].map(raw))
+      await known.keep(2)
+      expect(calls().includes('store 1')).toBe(isStored)
+    },
+  )
 
   test('that was not stored, with its first known entry, and never without one', async () => {
     const { known, scan } = await open()
@@ -142,13 +148,14 @@ describe('pages are stored', () => {
     ])
   })
 
-  test('and a failure to do so is that of the next pages, or of the end, and not one that nobody sees', async () => {
+  test('and a failure to store them is reported by the next pages and at the end, and never lost', async () => {
     storing.wait = () => Promise.reject(new Error('no'))
     const { known, scan } = await open()
     await note(scan, 1, 20)
     for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
-    await expect(known.keep(20)).rejects.toThrow('no')
-    expect(stores()).not.toContain('settle 20')
+    await expect(note(scan, 21, 40)).rejects.toThrow('no')
+    await expect(known.keep(40)).rejects.toThrow('no')
+    expect(stores()).not.toContain('settle 40')
   })
 
   test('and where records of erased patients were among them, those of such records are forgotten before the end', async () => {

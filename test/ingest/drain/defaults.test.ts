@@ -34,7 +34,7 @@ beforeEach(() => {
 const open = (options: { readonly [Key in keyof DrainOptions]?: DrainOptions[Key] | undefined }) =>
   scene.open({ teams: TEAMS, ...options } as Partial<DrainOptions>)
 
-test('events are searched for where the search begins, for all teams, a thousand at a time', async () => {
+test('each search begins at the search start, covers all teams, and takes a thousand events', async () => {
   const startOf = (teamId: number) => `${teamId}7`
   vi.mocked(openSearchStart).mockReturnValue({ search: (find) => find(startOf), reset: () => {} })
   vi.mocked(prepare).mockImplementation(async (_, loading, take) => {
@@ -55,7 +55,7 @@ test('events are searched for where the search begins, for all teams, a thousand
   await drain.close()
 })
 
-test('its parts have its warehouse, clock and log, and the attempts that its caller wants', async () => {
+test('its parts share its warehouse and one clock, and a failed event waits as long as the caller says', async () => {
   const drain = open({ backoffMs: [5] })
   await scene.done()
   expect(scene.loading.backoffMs).toEqual([5])
@@ -91,7 +91,7 @@ test('two batches are in flight, and a third is looked for once one of them is w
   await other.close()
 })
 
-test('who waits until nothing is due has events searched for at once that are due, of all teams, in a session of its own', async () => {
+test('whoever waits until nothing is due makes the drain search at once, and asks about all teams in a session of its own', async () => {
   const closed: string[] = []
   const own = { [Symbol.asyncDispose]: async () => void closed.push('closed') }
   vi.mocked(openSession).mockResolvedValue(own as never)

@@ -72,7 +72,7 @@ function exchange(socket: Socket, { url = '/webhooks/north', length = '0', compl
 }
 const done = () => steps.splice(0)
 
-test('the server has the limits of the ingester, and the kernel keeps thousands of connections for it', async () => {
+test('the server has the limits of the ingester', async () => {
   openEndpoint(LIMITS, { add: () => {} }, { teams: [] } as never)
   expect(done()).toEqual([
     {
@@ -87,11 +87,14 @@ test.each([
   ['0.0.0.0', 'http://127.0.0.1:81'],
   ['::', 'http://[::]:81'],
   ['10.1.2.3', 'http://10.1.2.3:81'],
-])('listening on %s, it is found at %s', async (host, url) => {
-  address = { address: host, port: 81 }
-  expect(await endpoint.listen(host, 7)).toBe(url)
-  expect(done()).toEqual([{ host, port: 7, backlog: 4_096 }])
-})
+])(
+  'listening on %s, with room for thousands of connections in the kernel, it is found at %s',
+  async (host, url) => {
+    address = { address: host, port: 81 }
+    expect(await endpoint.listen(host, 7)).toBe(url)
+    expect(done()).toEqual([{ host, port: 7, backlog: 4_096 }])
+  },
+)
 
 test('closing ends only connections that sent nothing, and lets others end after their answer', async () => {
   const [silent, ended, busy] = ['silent', 'ended', 'busy'].map((name) => socketOf(name)) as [
@@ -157,7 +160,7 @@ test('a connection that its peer ended, or that takes no answer, ends without on
   expect(done()).toEqual(['malformed', 'destroy a', 'malformed', 'destroy b'])
 })
 
-test('requests before the garbage are answered first: the last whole one that waits, whatever came before and after it', () => {
+test('garbage is answered after the last complete request before it, whatever is answered sooner', () => {
   const socket = socketOf('a')
   const [first, second, third] = [{}, {}, { complete: false }].map((more) => exchange(socket, more))
   for (const each of [first!, second!, third!]) answer(each.request, each.response)

@@ -27,7 +27,7 @@ test('work that ends in time has its result or its own error, and its timer ends
   expect(timers).toEqual([])
 })
 
-test('work that takes longer than its milliseconds is late, whatever becomes of it after that', async () => {
+test('work that takes longer than its milliseconds is late', async () => {
   let fail = (_: Error) => {}
   const work = new Promise<string>((_, reject) => {
     fail = reject
@@ -36,7 +36,7 @@ test('work that takes longer than its milliseconds is late, whatever becomes of 
   expect(timers.map(({ milliseconds }) => milliseconds)).toEqual([1_400])
   timers[0]!.end()
   await expect(waiting).rejects.toMatchObject(TOO_LATE)
-  // An error that nobody awaits would end the test run.
+  // An unhandled rejection would fail the run.
   fail(new Error('too late'))
   await new Promise((resolve) => setImmediate(resolve))
   expect(timers).toEqual([])

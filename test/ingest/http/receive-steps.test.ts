@@ -140,7 +140,7 @@ test('a request of no team, or of more bytes than a body may have, is refused be
   expect(recorder.recorded.rejected).toEqual(['unknown_team', 'unknown_team', 'too_large north'])
 })
 
-test('the body of a request without a signature is read and discarded, and judged', async () => {
+test('the body of a request whose signature is missing or malformed is judged, but not kept', async () => {
   judgement = 'signature'
   const { receive } = await open()
   for (const headers of [{}, { [SIGNATURE_HEADER]: `${SIGNED}0` }]) {
@@ -156,13 +156,13 @@ test.each<[RawBody, string[]]>([
   ['malformed', ['refuse malformed']],
   ['too_large', ['refuse too_large']],
   ['overload', ['refuse overload']],
-])('a body that is %s is judged by nobody, and its place is free again', async (result, answer) => {
+])('a body that cannot be read (%s) is not judged, and its place is free again', async (result, answer) => {
   body = result
   const { receive } = await open()
   expect(await receive('north')).toEqual(['enter 4 10.0.0.1', 'read', ...answer, 'release'])
 })
 
-test('a body that waits for a look-up of secrets keeps its place meanwhile, and refused where there is no room for it', async () => {
+test('a body that waits for a look-up of secrets keeps its place meanwhile, and is refused where there is no room for it', async () => {
   judgement = Promise.resolve('genuine')
   const { receive } = await open()
   expect((await receive('north')).slice(2)).toEqual([

@@ -73,7 +73,7 @@ test.each([
   [1024 * 1024, 4, 4],
   [1024 * 1024 + 1, 4, 3],
 ])(
-  'a statement has four mebibytes at most: of events of %i bytes, while %i wait, %i',
+  'a statement has four mebibytes at most: with events of %i bytes, while %i wait, it gets %i',
   async (bytes, count, first) => {
     const inbox = await open()
     for (let id = 0; id < count; id++) void inbox.store(event(id, bytes))
@@ -86,16 +86,19 @@ test.each([
   [[true, false], null],
   [[false, true], null],
   [[false, false], 'it is away'],
-])('at the start one connection is enough, whichever is tried last: %o', async (connected, trouble) => {
-  const away = new IntakeError('it is away', { code: 'warehouse_unreachable', verdict: 'retry' })
-  let opened = 0
-  vi.mocked(openWriter).mockImplementation(async ({ onChange }) => {
-    const isConnected = connected[opened++]!
-    onChange(isConnected ? null : away)
-    return {
-      ...{ isConnected, isFree: isConnected, store: async () => new Map() },
-      ...{ renew: () => {}, expire: () => {}, close: async () => {} },
-    }
-  })
-  expect((await open()).trouble()).toBe(trouble)
-})
+])(
+  'at the start one of two connections is enough, whichever is tried last: with %o the trouble is %o',
+  async (connected, trouble) => {
+    const away = new IntakeError('it is away', { code: 'warehouse_unreachable', verdict: 'retry' })
+    let opened = 0
+    vi.mocked(openWriter).mockImplementation(async ({ onChange }) => {
+      const isConnected = connected[opened++]!
+      onChange(isConnected ? null : away)
+      return {
+        ...{ isConnected, isFree: isConnected, store: async () => new Map() },
+        ...{ renew: () => {}, expire: () => {}, close: async () => {} },
+      }
+    })
+    expect((await open()).trouble()).toBe(trouble)
+  },
+)

@@ -96,9 +96,17 @@ test('each name is in its own place, whatever it contains; what an event lacks i
 test.each<[string, typeof answer | 'first', readonly StoreOutcome[]]>([
   ['all are stored', [4, null, []], ['stored', 'stored', 'stored', 'stored']],
   ['none is stored', [0, null, []], ['duplicate', 'duplicate', 'duplicate', 'duplicate']],
-  ['none, and a team was removed', [0, null, [2]], ['duplicate', 'duplicate', 'removed', 'duplicate']],
-  ['only the first of two teams', 'first', ['stored', 'duplicate', 'removed', 'duplicate']],
-])('an answer by which %s says so of each event', async (_, reply, expected) => {
+  [
+    'none is stored, and a team was removed',
+    [0, null, [2]],
+    ['duplicate', 'duplicate', 'removed', 'duplicate'],
+  ],
+  [
+    'only the first is stored, and a team was removed',
+    'first',
+    ['stored', 'duplicate', 'removed', 'duplicate'],
+  ],
+])('what the answer means for each event: %s', async (_, reply, expected) => {
   const events: InboxEvent[] = [event(1, '{"id":"a"}'), event(1, '{"id":"b"}'), event(2, '{"id":"a"}')]
   events.push(event(3, '{"id":"a"}'))
   // A key is of a team: the same bytes of another team are another event.

@@ -87,7 +87,7 @@ test('a batch is merged as a whole where a record of it exists after all', async
   ])
 })
 
-test('halves are copied as the whole was; dead letters go with the first, a refused record in a merge, and all is summed up', async () => {
+test('halves are copied as the whole was; dead letters go with the first half, a refused record is stored by a merge, and the counts are added up', async () => {
   faults = { b: '22P05' }
   expect(await load('abcd', 'straight', [unreadable])).toEqual({
     ...{ changed: 3, deleted: 30, erased: 300, deadLetters: 2, problems: 3_000, conflicts: ['a', 'd'] },

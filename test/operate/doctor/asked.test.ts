@@ -107,7 +107,7 @@ const checked = async () => {
   }
 }
 
-test('it looks whether sessions are separate, and whether half a megabyte can be written, and leaves nothing of it', async () => {
+test('doctor checks that sessions are separate and that half a megabyte can be written, and leaves nothing of it', async () => {
   const { migrated, isOpen, of } = await checked()
   expect(world.steps).toEqual(['open first', 'open second', ...SESSIONS, ...WRITE, 'close second'])
   expect([migrated, isOpen]).toEqual([true, true])
@@ -206,5 +206,6 @@ test('the next time of the schedule is shown, and no timer is left for which the
     ...{ webhook: port, admin: port, clock, logger, signal: new AbortController().signal },
   })
   expect(checks.find(({ name }) => name === 'schedule')!.detail).toMatch(/^0 3 \* \* \*: next at \d{4}-/)
-  expect(timers()).toBe(before)
+  // Fewer, where a timer of the test runner ended meanwhile.
+  expect(timers()).toBeLessThanOrEqual(before)
 })

@@ -36,7 +36,7 @@ test('a look of /wait may take a second and a half; the wait is as long as the r
   expect(asked).toEqual(Array(11).fill({ purpose: 'wait', milliseconds: 1_500 }))
 })
 
-test('a look of /readyz may take eight seconds, though the answer does not wait for it', async () => {
+test('a look of /readyz may take eight seconds; the answer waits for it a second and a half', async () => {
   asked.length = 0
   const sleeps: number[] = []
   const clock = {

@@ -95,7 +95,7 @@ test.each([
   [51, 51, 51],
   [52, 51, 1],
 ])(
-  '%i differences of a stream that takes %i requests to read are looked at with %i',
+  '%i differences of a stream that takes %i request(s) to read are looked at again with %i request(s)',
   async (count, requests, sent) => {
     const ids = Array.from({ length: count }, (_, at) => `p${String(at).padStart(2, '0')}`)
     const hold = () =>

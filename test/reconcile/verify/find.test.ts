@@ -141,7 +141,7 @@ test('a record is called by what differs, and by what the warehouse has of it, w
   ]
   const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1)
   expect([...found].sort(byId)).toEqual(wanted.sort(byId))
-  // In the order of the database, each once, also where only some are asked for.
+  // Each once, also where only some are asked for.
   expect(found.map(({ id }) => id)).toEqual([...new Set(found.map(({ id }) => id))])
   const ids = ['since', 'equal', 'missing', 'orphan', 'nobody']
   const some = await findDifferences(session, search, { kind: 'ids', ids })

@@ -54,7 +54,7 @@ test('each of two hundred and one records is fetched once and loaded, two hundre
   ])
 })
 
-test('one that is stopped asks for none of the next, and says why', async () => {
+test('a repair that is stopped requests nothing of the next portion, and says why it ended', async () => {
   rig.service.records.patients = IDS.map(person)
   const stop = new AbortController()
   const noting = notingLoad()
@@ -66,6 +66,7 @@ test('one that is stopped asks for none of the next, and says why', async () => 
   const found = IDS.map((id) => difference(id))
   await expect(repairAll(found, { load, signal: stop.signal })).rejects.toThrow('stopped')
   expect(noting.batches.map(({ ids }) => ids.length)).toEqual([200])
+  expect(fetched()).toEqual(IDS.slice(0, 200))
 })
 
 test('of missing, different and extra records each is left as the service has it now', async () => {

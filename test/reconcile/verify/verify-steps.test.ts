@@ -138,31 +138,30 @@ test('a repair takes the slice of each stream, so that nobody else writes it', a
     database.url,
     `select team_id || ' ' || stream as what from intake_ops.checkpoints order by team_id, stream`,
   )
-  expect(taken.map(({ what }) => what)).toEqual(await verifications())
-  await query(database.url, 'truncate intake_ops.checkpoints')
+  expect(taken.map(({ what }) => what)).toEqual([
+    ...['1 exports', '1 forms', '1 responses', '2 exports', '2 forms', '2 responses'],
+  ])
 })
 
 test.each([
   [
     'one that differs',
     different('needs_attention'),
-    false,
     'needs_attention',
     '1 missing, 0 extra, 0 different, 0 repaired',
   ],
-  ['one that differed and is repaired', different('succeeded', 1), false, 'succeeded', null],
+  ['one that differed and is repaired', different('succeeded', 1), 'succeeded', null],
   [
     'one that could not be read',
     { stream: 'forms', status: 'failed', error: 'why' } as const,
-    false,
     'failed',
     'why',
   ],
-])('with %s, the run says so, and is not equal', async (_, result, isEqual, status, note) => {
+])('with %s the run is not equal, and its notes name only what is left', async (_, result, status, note) => {
   results.set('south/forms', result)
   const found = await run()
   const notes = note === null ? null : `south/forms: ${note}`
-  expect([found.equal, found.status, found.notes]).toEqual([isEqual, status, notes])
+  expect([found.equal, found.status, found.notes]).toEqual([false, status, notes])
 })
 
 test('a team that cannot be compared any further fails from there on, and the others go on', async () => {

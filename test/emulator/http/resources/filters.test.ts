@@ -27,7 +27,7 @@ it.each([
   expect([path, await count(path)]).toEqual([path, 0])
 })
 
-it('a field that is empty is found by an empty filter, and none by a missing one', async () => {
+it('an empty filter finds exactly the records whose field is empty, and an empty search finds all', async () => {
   const patients = emulator.control.world().patients.slice(0, 60)
   for (const name of ['email', 'phone_number'] as const) {
     const empty = patients.filter((patient) => patient[name] === '').length
