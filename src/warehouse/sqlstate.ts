@@ -223,6 +223,6 @@ function isConnectionLoss(error: unknown, code: string | undefined): boolean {
   if (code !== undefined) return NETWORK.has(code) || code.startsWith('08')
   return (
     error instanceof Error &&
-    /Connection terminated|timeout expired|connection timeout|not queryable/i.test(error.message)
+    /Connection terminated|timeout expired|connection timeout|read timeout|not queryable/i.test(error.message)
   )
 }

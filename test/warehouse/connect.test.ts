@@ -149,6 +149,20 @@ test('a session of a server that hangs is closed after two seconds', async () =>
   await closing
 })
 
+test('a server that hangs as soon as it has accepted a session is unreachable', async () => {
+  await using proxy = await openProxy(database.url)
+  const connect = pg.Client.prototype.connect as unknown as () => Promise<void>
+  const connected = vi.spyOn(pg.Client.prototype, 'connect')
+  onTestFinished(() => connected.mockRestore())
+  connected.mockImplementation(async function (this: pg.Client) {
+    await connect.call(this)
+    proxy.become({ kind: 'silent' })
+  } as never)
+  const options = { url: proxy.through(database.url), purpose: 'connect test', connectTimeoutMs: 300 }
+  await expect(openSession(options)).rejects.toMatchObject({ code: 'warehouse_unreachable' })
+  proxy.become({ kind: 'good' })
+})
+
 test.each([
   [undefined, 10_000],
   [700, 700],

@@ -16,6 +16,7 @@ test.each([
   'Connection terminated unexpectedly',
   'timeout expired',
   'Connection terminated due to connection timeout',
+  'Query read timeout',
   'Client has encountered a connection error and is not queryable',
 ])('%j without a code is a lost connection, and with one it is what the code says', (message) => {
   expect(warehouseError(new Error(message))).toMatchObject({ code: 'warehouse_unreachable' })
