@@ -3,7 +3,8 @@
  * LISTEN belong to a session.
  *
  * Invariant: every session uses UTF-8, UTC and ISO dates, has a lock timeout and no other timeout, whatever the login,
- * the database or `options` of DATABASE_URL set, and is named in pg_stat_activity.
+ * the database or `options` of DATABASE_URL set, and is named in pg_stat_activity. Only a transaction_timeout, which
+ * Postgres 17 and later have, applies as they set it.
  */
 import { Kysely, PostgresAdapter, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'

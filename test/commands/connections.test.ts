@@ -11,6 +11,7 @@ import { createWebhook, ensureWebhook } from '../../src/commands/webhooks/create
 import { readConfig } from '../../src/config/config.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 import { runCommand } from '../support/run-command.ts'
+import { contextOf } from './output-context.ts'
 
 vi.mock('../../src/analytics/migrate.ts', async (original) => ({
   ...(await original()),
@@ -96,11 +97,8 @@ it.each(COMMANDS.flatMap((words) => [200, 403].map((answer) => [words.join(' '),
   },
 )
 
-const context = () => ({
-  ...{ env: { ...env, DATABASE_URL: 'postgres://u@127.0.0.1:1/d', INTAKE_ENCRYPTION_KEY: KEY } },
-  ...{ stdout: { write: () => true }, stderr: { write: () => true } },
-  ...{ signal: new AbortController().signal, version: '' },
-})
+const context = () =>
+  contextOf(undefined, { ...env, DATABASE_URL: 'postgres://u@127.0.0.1:1/d', INTAKE_ENCRYPTION_KEY: KEY })
 const KEY = Buffer.alloc(32, 1).toString('base64')
 
 it.each([200, 403])('the creation of a webhook, answered with %i', async (answer) => {

@@ -10,6 +10,7 @@ import { checkWarehouse } from '../../src/operate/doctor/warehouse.ts'
 import { configOf } from '../e2e/support/teams.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 import { runCommand } from '../support/run-command.ts'
+import { contextOf } from './output-context.ts'
 
 vi.mock('../../src/analytics/migrate.ts', async (original) => ({
   ...(await original()),
@@ -61,8 +62,6 @@ it.each([
 })
 
 it('init stops the embedded server once when it cannot prepare the warehouse', async () => {
-  const output = { write: () => true }
-  const context = { env, stdout: output, stderr: output, signal: new AbortController().signal, version: '' }
-  await expect(prepareWarehouse(context, readConfig(env))).rejects.toBe(slow)
+  await expect(prepareWarehouse(contextOf(undefined, env), readConfig(env))).rejects.toBe(slow)
   expect(counts()).toEqual([1, 1])
 })

@@ -55,15 +55,8 @@ const state = (day: number, hash: string, more: Partial<State> = {}): State => (
 const gone = (day: number, more: Partial<State> = {}) =>
   state(day, '', { deleted: true, payload: null, ...more })
 const event = (eventId: string, more: Partial<StoredEvent> = {}): StoredEvent => ({
-  ...{
-    eventId,
-    eventType: 'updated',
-    receivedAt: at(9).version,
-    status: 'done',
-    attempts: 0,
-    body: Buffer.from('b'),
-  },
-  ...more,
+  ...{ eventId, eventType: 'updated', receivedAt: at(9).version, status: 'done', attempts: 0 },
+  ...{ body: Buffer.from('b'), ...more },
 })
 const read = (day: number, hash: string | null, more: object = {}) => ({
   kind: 'record',
@@ -164,12 +157,8 @@ test('the outcome of an event that contains a state', async () => {
     ...{ first: read(1, 'a'), last: read(4, 'd'), again: read(5, 'a'), deletion: read(2, null) },
     ...{ twice: read(3, 'x'), late: read(3, 'e', at(3, 9)), ahead: read(5, 'e') },
     // Of the same version as the current state.
-    ...{
-      before: read(4, 'z', at(4, 3)),
-      after: read(4, 'b', at(4, 5)),
-      less: read(4, 'b'),
-      more: read(4, 'z'),
-    },
+    ...{ before: read(4, 'z', at(4, 3)), after: read(4, 'b', at(4, 5)) },
+    ...{ less: read(4, 'b'), more: read(4, 'z') },
   }
   const events = Object.keys(world.said).map((id) => event(id))
   const replaced = 'was partial, or the record that was fetched by id replaced it'
@@ -211,12 +200,8 @@ test('the outcome of an event that contains none, waits, or could not be read', 
     ...[event('dead', { status: 'dead' }), event('broken'), event('asks'), event('about')],
   ]
   const fetched = (how: string) => [
-    ...[
-      'waits in the inbox',
-      'waits in the inbox, after 3 attempt(s)',
-      'was dead-lettered',
-      'was dead-lettered',
-    ],
+    ...['waits in the inbox', 'waits in the inbox, after 3 attempt(s)'],
+    ...['was dead-lettered', 'was dead-lettered'],
     ...[`did not settle the state (partial): ${how}`, 'concerns no stored record'],
   ]
   const refetch = { reason: 'partial', origin: 'event:asks', attempts: 2, requested_at: '', due_at: '' }

@@ -94,13 +94,17 @@ test('a person has to look also where no event became a dead letter', async () =
 test('events that are loaded soon after are not called waiting; nothing is said of a replay that did all', async () => {
   await scene.store(['a', 'b'].map((id, at) => patientEvent(id, at)))
   await scene.rows(`update intake_raw.inbox set status = 'done', settled_at = now()`)
+  let retried: Promise<unknown> | null = null
   onWake = async () => {
     await settle('done', `= 'a'`)
     await putOff()
-    // Retried a moment later.
-    setTimeout(() => void settle('done', 'is not null'), 150)
+    // A moment later.
+    setTimeout(() => {
+      retried = settle('done', 'is not null')
+    }, 150)
   }
   const { result } = await replay()
+  await retried
   expect(result).toMatchObject({ status: 'succeeded', events: 2, done: 2, dead: 0, waiting: 0 })
   expect(await scene.rows('select status, error from intake_ops.runs')).toEqual([
     { status: 'succeeded', error: null },

@@ -8,6 +8,7 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
 } from 'kysely'
+import type { Session } from '../../src/warehouse/connect.ts'
 import type { Warehouse } from '../../src/warehouse/tables.ts'
 
 /** Rows, or how many rows a statement has changed; undefined: no row. */
@@ -50,4 +51,18 @@ export function scripted(script: Script): Kysely<Warehouse> {
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },
   })
+}
+
+/** A session that answers one statement after another, and notes the name, or the first word, and the values of each. */
+export function answering(...answers: readonly (readonly object[])[]) {
+  const asked: unknown[][] = []
+  const client = {
+    async query(query: string | { name: string; values: unknown[] }, values: unknown[] = []) {
+      asked.push(
+        typeof query === 'string' ? [query.trim().split(' ')[0], ...values] : [query.name, ...query.values],
+      )
+      return { rows: [...(answers[asked.length - 1] ?? [])] }
+    },
+  }
+  return { asked, session: { client } as unknown as Session }
 }

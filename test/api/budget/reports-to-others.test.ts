@@ -46,7 +46,7 @@ test('the others hear how many urgent requests wait; repeated ones and lists are
   await limiter.close()
 })
 
-test('a store that fails is named in the log once, with the team and the kind of error, never its words', async () => {
+test('a store that fails is named in the log with the team and the kind of error, never its words', async () => {
   const { limiter, acquire, lines } = open(async () => {
     throw new TypeError('the words of the error')
   })

@@ -8,6 +8,7 @@ import type { LinesBuilder } from '../../../src/normalize/lines.ts'
 import type { ReadRecord } from '../../../src/normalize/read-record.ts'
 import { patients } from '../../../src/streams/patients.ts'
 import { recordEnvelope } from '../../support/envelopes.ts'
+import { turnsDuring } from '../../support/turns.ts'
 
 /** What happened, in order. */
 const steps: string[] = []
@@ -144,21 +145,8 @@ test.each(['merge', 'straight'] as const)(
   'in mode %s, others get a turn every twenty records',
   async (mode) => {
     const { batcher } = open(mode)
-    let turns = 0
-    let isDone = false
-    const others = (async () => {
-      while (!isDone) {
-        await new Promise(setImmediate)
-        turns += 1
-      }
-    })()
-    await batcher.add(people(19), [])
-    expect(turns).toBe(0)
-    await batcher.add(people(100, 100), [])
-    expect(turns).toBeGreaterThanOrEqual(4)
-    expect(turns).toBeLessThanOrEqual(8)
-    isDone = true
-    await others
+    expect(await turnsDuring(() => batcher.add(people(19), []))).toBe(0)
+    expect(await turnsDuring(() => batcher.add(people(100, 100), []))).toBe(5)
     await batcher.finish()
   },
 )

@@ -6,19 +6,7 @@ import type { InboxRow } from '../../../src/ingest/drain/inbox-rows.ts'
 import { packetResponses } from '../../../src/streams/packet-responses.ts'
 import { patients } from '../../../src/streams/patients.ts'
 import type { Session } from '../../../src/warehouse/connect.ts'
-import { scripted } from '../../support/scripted.ts'
-
-/** A session that answers one named statement after another, and notes their values. */
-function answering(...answers: readonly (readonly object[])[]) {
-  const asked: unknown[][] = []
-  const client = {
-    async query({ name, values }: { name: string; values: unknown[] }) {
-      asked.push([name, ...values])
-      return { rows: answers[asked.length - 1] ?? [] }
-    },
-  }
-  return { asked, session: { client } as unknown as Session }
-}
+import { answering, scripted } from '../../support/scripted.ts'
 
 const event = (
   teamId: number,

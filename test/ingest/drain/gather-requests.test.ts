@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { type Instant, instantOf } from '../../../src/core/time.ts'
 import { gather } from '../../../src/ingest/drain/gather.ts'
 import type { StoredEvent } from '../../../src/ingest/drain/read-event.ts'
-import { turnsDuring } from './turns.ts'
+import { turnsDuring } from '../../support/turns.ts'
 
 const at = (seconds: number): Instant => instantOf(Date.UTC(2026, 0, 1, 12) * 1000 + seconds * 1_000_000)
 

@@ -8,26 +8,11 @@ import {
   takeDue,
   takeThese,
 } from '../../../src/ingest/drain/inbox-rows.ts'
-import type { Session } from '../../../src/warehouse/connect.ts'
+import { answering } from '../../support/scripted.ts'
 
 const row = (teamId: number, seq: number, bytes = 10) =>
   ({ teamId, seq: String(seq), receivedOn: '2026-01-01', body: Buffer.alloc(bytes) }) as InboxRow
 
-/** A session that answers one statement after another, and notes the name and values of each. */
-function answering(...answers: readonly (readonly object[])[]) {
-  const asked: unknown[][] = []
-  const session = {
-    client: {
-      async query(query: string | { name: string; values: unknown[] }, values: unknown[] = []) {
-        asked.push(
-          typeof query === 'string' ? [query.trim().split(' ')[0], ...values] : [query.name, ...query.values],
-        )
-        return { rows: [...(answers[asked.length - 1] ?? [])] }
-      },
-    },
-  } as unknown as Session
-  return { session, asked }
-}
 const seqsOf = (rows: readonly InboxRow[]) => rows.map(({ seq }) => Number(seq))
 
 test('one team is asked at once, from its place on, for a whole batch', async () => {

@@ -9,8 +9,8 @@ import { recordFindings, storeDeadLetters } from '../../../src/load/dead-letters
 import { countSkipped, erasedAmong, openErasuresOf } from '../../../src/load/erasures.ts'
 import { writeBatch } from '../../../src/load/merge/write-batch.ts'
 import { requestRefetches } from '../../../src/load/refetches.ts'
+import { turnsDuring } from '../../support/turns.ts'
 import { noonPlus, patient } from './scene.ts'
-import { turnsDuring } from './turns.ts'
 
 vi.mock('../../../src/ingest/drain/current.ts')
 vi.mock('../../../src/ingest/drain/inbox-rows.ts')

@@ -5,23 +5,10 @@ import type { Instant } from '../../../src/core/time.ts'
 import { placesChanged, storedVersions, withoutUnchanged } from '../../../src/load/merge/skip-unchanged.ts'
 import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'
 import { patients } from '../../../src/streams/patients.ts'
-import type { Session } from '../../../src/warehouse/connect.ts'
 import { at } from '../../support/envelopes.ts'
-import { scripted } from '../../support/scripted.ts'
+import { answering, scripted } from '../../support/scripted.ts'
 
 const log = ALL_STREAMS.find(({ entryAt }) => entryAt !== undefined)!
-
-/** A session that replies with these rows, and notes the name and values of each statement. */
-function answering(rows: readonly object[]) {
-  const asked: unknown[][] = []
-  const client = {
-    async query({ name, values }: { name: string; values: unknown[] }) {
-      asked.push([name, ...values])
-      return { rows }
-    },
-  }
-  return { asked, session: { client } as unknown as Session }
-}
 
 const envelope = (id: string, observedAt: Instant, more: object = {}) =>
   ({

@@ -1,6 +1,6 @@
 /** What doctor asks of the warehouse and of the service, in which order and for how long; both are played here. */
 import pino from 'pino'
-import { beforeEach, expect, test, vi } from 'vitest'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { runChecks } from '../../../src/operate/doctor/doctor.ts'
 import { serveAnswers } from '../../../src/operate/doctor/machine.ts'
 import { checkService } from '../../../src/operate/doctor/service.ts'
@@ -198,14 +198,18 @@ test('a serve that may run has two seconds to answer', async () => {
 })
 
 test('the next time of the schedule is shown, and no timer is left for which the process would wait', async () => {
-  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
-  const before = timers()
+  const set = vi.spyOn(globalThis, 'setTimeout')
+  const cleared = vi.spyOn(globalThis, 'clearTimeout')
+  onTestFinished(() => {
+    set.mockRestore()
+    cleared.mockRestore()
+  })
   const port = { name: 'any port', variable: 'ANY', host: '127.0.0.1', port: 0 }
   const checks = await runChecks({
     ...{ url: null, dataDir: null, ingestTeams: [], teams: [], encryptionKey: null, cron: '0 3 * * *' },
     ...{ webhook: port, admin: port, clock, logger, signal: new AbortController().signal },
   })
   expect(checks.find(({ name }) => name === 'schedule')!.detail).toMatch(/^0 3 \* \* \*: next at \d{4}-/)
-  // Fewer, where a timer of the test runner ended meanwhile.
-  expect(timers()).toBeLessThanOrEqual(before)
+  expect(set).toHaveBeenCalled()
+  for (const { value } of set.mock.results) expect(cleared).toHaveBeenCalledWith(value)
 })

@@ -60,9 +60,8 @@ afterEach(() => void vi.useRealTimers())
 const url = 'postgres://there'
 const retention = { historyDays: 12, runDays: null }
 const open = (more: object = {}) => openHousekeeping({ url, inboxDays: 30, logger, ...more })
-const turns = async () => {
-  for (let turn = 0; turn < 30; turn++) await Promise.resolve()
-}
+/** After everything that was caused: no step here waits for more than promises. */
+const turns = () => new Promise((resolve) => setImmediate(resolve))
 const names = () => world.steps.map((step) => (Array.isArray(step) ? step[0] : step))
 
 test('days first, then bodies, counts, what is older than its retention, and deliveries, in one session; nothing is said of nothing', async () => {
@@ -126,7 +125,6 @@ test('a round that takes longer than an hour is followed by the next, and does n
   await turns()
   expect(names()).toEqual(['days'])
   end()
-  await turns()
   await turns()
   const whole = ['days', 'open', 'bodies', 'counts', 'deliveries', 'close']
   expect(names()).toEqual([...whole, ...whole])

@@ -7,6 +7,7 @@ import { type VerifyOptions, verify } from '../../../src/reconcile/verify/verify
 import type { StreamResult, StreamVerified } from '../../../src/reconcile/verify/verify-stream.ts'
 import { streamNamed } from '../../../src/streams/catalogue.ts'
 import { query } from '../../e2e/support/scene.ts'
+import { sourceNamed } from '../../extract/support/source-named.ts'
 import { silent } from '../../ingest/drain/scene.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -85,12 +86,9 @@ beforeEach(async () => {
   await query(database.url, 'truncate intake_ops.runs cascade')
 })
 
-const source = (name: string) => ({
-  ...{ name, baseUrl: 'http://127.0.0.1:1', apiKey: 'k', apiSecret: 's', apiVersion: '', concurrency: 1 },
-})
 async function run(over: Partial<VerifyOptions> = {}) {
   const summary = await verify({
-    ...{ url: database.url, teams: ['north', 'south'].map(source), repair: null, deep: false },
+    ...{ url: database.url, teams: ['north', 'south'].map(sourceNamed), repair: null, deep: false },
     streams: ['forms', 'responses', 'exports'].map((name) => streamNamed(name)!),
     ...{ clock: systemClock, random: Math.random, logger: silent, signal: new AbortController().signal },
     ...{ onProgress: () => {}, ...over },

@@ -8,7 +8,10 @@ export async function turnsDuring(work: () => Promise<unknown>): Promise<number>
     setImmediate(count)
   }
   setImmediate(count)
-  await work()
-  isOver = true
+  try {
+    await work()
+  } finally {
+    isOver = true
+  }
   return turns
 }
