@@ -3,8 +3,7 @@
  * LISTEN belong to a session.
  *
  * Invariant: every session uses UTF-8, UTC and ISO dates, has a lock timeout and no other timeout, whatever the login,
- * the database or `options` of DATABASE_URL set, and is named in pg_stat_activity. Only a transaction_timeout, which
- * Postgres 17 and later have, applies as they set it.
+ * the database or `options` of DATABASE_URL set, and is named in pg_stat_activity.
  */
 import { Kysely, PostgresAdapter, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
@@ -54,6 +53,9 @@ export const TID_SCANS_IN_TRANSACTION = `select set_config(setting, 'off', true)
 /** How long a statement waits for a lock that another session holds. */
 export const LOCK_TIMEOUT_MS = 10_000
 
+/** How long a server may take to open a session. */
+const CONNECT_TIMEOUT_MS = 10_000
+
 /** How long a server may take to close a session. */
 const CLOSE_TIMEOUT_MS = 2_000
 
@@ -89,6 +91,7 @@ export async function openSession(options: ConnectionOptions): Promise<Session> 
   client.on('error', () => {})
   try {
     await client.connect()
+    await unlimitTransactions(client, options)
   } catch (error) {
     destroySocket(client)
     throw warehouseError(error)
@@ -100,6 +103,21 @@ export async function openSession(options: ConnectionOptions): Promise<Session> 
     clearTimeout(late)
   }
   return { client, db, close, [Symbol.asyncDispose]: close }
+}
+
+/**
+ * Turns transaction_timeout off, by a statement: Postgres 16 and earlier do not know it, and refuse a session that sets it
+ * when it opens.
+ */
+async function unlimitTransactions(
+  client: pg.ClientBase,
+  { connectTimeoutMs }: ConnectionOptions,
+): Promise<void> {
+  const query = {
+    text: `select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) <> '0'`,
+    query_timeout: connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+  }
+  await client.query(query)
 }
 
 /** Destroys the socket of a connection: everything that waits for its answers fails. */
@@ -138,6 +156,7 @@ export function openPool({ connections, idleMs, ...options }: PoolOptions): pg.P
   const pool = new pg.Pool({
     ...settings(options),
     max: connections,
+    onConnect: (client) => unlimitTransactions(client, options),
     idleTimeoutMillis: idleMs,
     allowExitOnIdle: true,
   })
@@ -165,7 +184,7 @@ function settings(options: ConnectionOptions): pg.ClientConfig {
   return {
     connectionString: url,
     application_name: `intake-sync ${options.purpose}${options.worker === undefined ? '' : ` worker ${options.worker}`}`,
-    connectionTimeoutMillis: options.connectTimeoutMs ?? 10_000,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,
     // The later of two settings with one name applies.

@@ -2,8 +2,9 @@
  * Checks the laws of planned runs. Triggers notice each violation in the transaction that commits it:
  *
  * - a slice is settled once, by the worker that has it, and its run is closed when all others are settled;
- * - only its worker gives a slice back; no slice passes from one worker to another without being taken away, and none is taken from a worker that has its lock
- * and has said within fourteen seconds that it lives;
+ * - only its worker gives a slice back; no slice passes from one worker to another without being taken away, and none is taken
+ * from a worker that has its lock and has said within fourteen seconds that it lives. Except that the next run of the same
+ * streams takes and cancels, in one transaction, those of a run that was not detached and whose process ended;
  * - no batch is committed by a worker that has no slice of its stream;
  * - a run ends once.
  *
@@ -12,9 +13,18 @@
 import type { BackfillSummary } from '../../src/extract/backfill.ts'
 import type { Lane } from './lane.ts'
 
-/** In the schema of the simulation, next to its clock. 7204319 is the kind of a worker's lock. */
+/** In the schema of the simulation, next to its clock. 7204312 and 7204319 are the kinds of the locks of a run and a worker. */
 export const SLICE_LAWS = `
   create table sim.broken (fault text);
+  create table sim.replaced (run_id bigint primary key);
+  create function sim.has_lock(kind int, name text) returns boolean language sql stable as $$
+    select exists (
+      select from pg_catalog.pg_locks l cross join intake_ops.lock_key(kind, name) k
+      where l.locktype = 'advisory' and l.granted and (l.classid::bigint << 32 | l.objid::bigint) = k
+        and l.database = (select oid from pg_catalog.pg_database where datname = current_database())) $$;
+  create function sim.may_be_replaced(run bigint) returns boolean language sql stable as $$
+    select not sim.has_lock(7204312, run::text)
+      and (select options -> 'is_detached' is null from intake_ops.runs where run_id = run) $$;
   create function sim.own_worker() returns text language sql stable
     as $$ select substring(current_setting('application_name') from ' worker (.{8})$') $$;
   create function sim.judge_slice() returns trigger language plpgsql as $$
@@ -25,15 +35,13 @@ export const SLICE_LAWS = `
       and sim.own_worker() is distinct from right(old.owner, 8) then
       insert into sim.broken values (format('slice %s was settled by a worker that does not have it', old.slice_id));
     elsif old.state = 'claimed' and new.state = 'pending' and new.takeovers = old.takeovers
-      and sim.own_worker() is distinct from right(old.owner, 8) then
+      and sim.own_worker() is distinct from right(old.owner, 8) and not sim.may_be_replaced(old.run_id) then
       insert into sim.broken values (format('slice %s was given back by a worker that does not have it', old.slice_id));
     elsif old.state = 'claimed' and new.state = 'claimed' and (new.owner, new.epoch) is distinct from (old.owner, old.epoch) then
       insert into sim.broken values (format('slice %s was claimed from a worker that has it', old.slice_id));
     elsif old.state = 'claimed' and new.state = 'pending' and new.takeovers > old.takeovers
-      and sim.own_worker() is distinct from right(old.owner, 8) and old.heartbeat_at > sim.now() - interval '14 seconds' and exists (
-        select from pg_catalog.pg_locks l cross join intake_ops.lock_key(7204319, old.owner) k
-        where l.locktype = 'advisory' and l.granted and (l.classid::bigint << 32 | l.objid::bigint) = k
-          and l.database = (select oid from pg_catalog.pg_database where datname = current_database())) then
+      and sim.own_worker() is distinct from right(old.owner, 8) and old.heartbeat_at > sim.now() - interval '14 seconds'
+      and sim.has_lock(7204319, old.owner) then
       insert into sim.broken values (format('slice %s was taken from a living worker', old.slice_id));
     end if;
     if new.state = 'done' and new.team_id is null and exists (
@@ -41,9 +49,23 @@ export const SLICE_LAWS = `
       where other.run_id = new.run_id and other.team_id is not null and other.state in ('pending', 'claimed')) then
       insert into sim.broken values (format('run %s was closed before its slices were settled', new.run_id));
     end if;
+    if old.state = 'pending' and new.state = 'canceled' and sim.may_be_replaced(new.run_id) then
+      insert into sim.replaced values (new.run_id) on conflict do nothing;
+    end if;
     return null;
   end $$;
   create trigger judge_slice after update on intake_ops.slices for each row execute function sim.judge_slice();
+  create function sim.judge_taken() returns trigger language plpgsql as $$
+  begin
+    if sim.own_worker() is distinct from right(old.owner, 8)
+      and not exists (select from intake_ops.slices where slice_id = old.slice_id and state = 'canceled') then
+      insert into sim.broken values (format('slice %s was taken from its worker, and not canceled', old.slice_id));
+    end if;
+    return null;
+  end $$;
+  create constraint trigger judge_taken after update on intake_ops.slices deferrable initially deferred for each row
+    when (old.state = 'claimed' and new.state = 'pending' and new.takeovers = old.takeovers)
+    execute function sim.judge_taken();
   create function sim.judge_run() returns trigger language plpgsql as $$
   begin
     insert into sim.broken values (format('run %s ended twice: %s, then %s', new.run_id, old.status, new.status));
@@ -101,8 +123,9 @@ export function openSliceJudge(lane: Lane, teamIds: readonly number[]): SliceJud
         select format('run %s is %s, and has no end', run_id, status) as text
         from intake_ops.runs where run_id in (${own}) and finished_at is null
         union all
-        select format('run %s is interrupted, and nobody canceled it', run_id)
+        select format('run %s is interrupted, and nobody canceled or replaced it', run_id)
         from intake_ops.runs where run_id in (${own}) and status = 'interrupted' and canceled_by is null
+          and run_id not in (select run_id from sim.replaced)
         union all
         select format('run %s is %s, and its slices %s', run_id, run.status, failed.states)
         from intake_ops.runs run

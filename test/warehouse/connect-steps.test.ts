@@ -50,14 +50,21 @@ const given = (more: object = {}) => ({
   },
   ...{ keepAlive: true, keepAliveInitialDelayMillis: 5_000, options: written(SETTINGS), ...more },
 })
+const unlimited = (query_timeout: number) => [
+  'query',
+  {
+    text: expect.stringMatching(/^select set_config\('transaction_timeout', '0', false\) where /),
+    query_timeout,
+  },
+]
 const PLACE = { url: 'postgres://there/db', purpose: 'test' }
 
-test('a session is opened with its settings, and closing it ends the connection', async () => {
+test('a session is opened with its settings, without a transaction timeout where the server knows one, and closing it ends the connection', async () => {
   const session = await openSession(PLACE)
   expect(world.given).toEqual(given())
-  expect(world.steps).toEqual(['hears error', 'connect'])
+  expect(world.steps).toEqual(['hears error', 'connect', unlimited(10_000)])
   await session.close()
-  expect(world.steps.slice(2)).toEqual(['end'])
+  expect(world.steps.slice(3)).toEqual(['end'])
 })
 
 test('what a caller or the address sets is added, in an order in which ours wins', async () => {
@@ -73,11 +80,12 @@ test('what a caller or the address sets is added, in an order in which ours wins
       options: `-c a=1 -c b=2 ${written([...settings, 'jit=off', 'x=y'])}`,
     }),
   )
+  expect(world.steps.at(-1)).toEqual(unlimited(700))
 })
 
 test.each([
   ['connect', 'ECONNREFUSED', 'warehouse_unreachable'],
-  ['connect', '57P03', 'starting'],
+  ['query', '57P03', 'starting'],
 ])('a session that does not open (%s) leaves no socket', async (step, code, expected) => {
   world.failures[step] = Object.assign(new Error('no'), { code })
   await expect(openSession(PLACE)).rejects.toMatchObject({ code: expected })
@@ -92,9 +100,14 @@ test('a session whose end fails is closed all the same', async () => {
 
 test('a pool has the settings of a session for each of its connections, and no error of one ends the process', async () => {
   openPool({ ...PLACE, connections: 7, idleMs: 9, connectTimeoutMs: 300 })
-  expect(world.given).toEqual({
+  const { onConnect, ...options } = world.given
+  expect(options).toEqual({
     ...given({ connectionTimeoutMillis: 300 }),
     ...{ max: 7, idleTimeoutMillis: 9, allowExitOnIdle: true },
   })
   expect(world.steps).toEqual(['pool hears error', 'pool hears connect', 'hears error'])
+  world.steps = []
+  const query = (asked: unknown) => Promise.resolve(void world.steps.push(['query', asked]))
+  await (onConnect as (client: object) => Promise<void>)({ query })
+  expect(world.steps).toEqual([unlimited(300)])
 })

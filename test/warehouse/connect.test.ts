@@ -19,6 +19,7 @@ const NAMES = [
   'statement_timeout',
   'idle_in_transaction_session_timeout',
   'idle_session_timeout',
+  'transaction_timeout',
   'TimeZone',
   'search_path',
   'work_mem',
@@ -57,13 +58,24 @@ test('the settings of a database do not apply to our sessions', async () => {
   await using owner = await openSession({ url: database.url, purpose: 'connect test' })
   const name = pg.escapeIdentifier(new URL(database.url).pathname.slice(1))
   const idle = ['idle_in_transaction_session_timeout', 'idle_session_timeout']
-  for (const limit of ['statement_timeout', ...idle, 'lock_timeout'])
-    await owner.client.query(`alter database ${name} set ${limit} = '7s'`)
+  const { rows: since17 } = await owner.client.query<{ name: string }>(
+    `select name from pg_settings where name = 'transaction_timeout'`,
+  )
+  const limits = ['statement_timeout', ...idle, 'lock_timeout', ...since17.map(({ name: own }) => own)]
+  for (const limit of limits) await owner.client.query(`alter database ${name} set ${limit} = '7s'`)
   await owner.client.query(`
     alter database ${name} set timezone = 'Asia/Tokyo';
     alter database ${name} set datestyle = 'German';
     alter database ${name} set standard_conforming_strings = off`)
-  expect(await settingsOf(database.url)).toMatchObject(OURS)
+  // Postgres 17 and later know one more limit.
+  const unlimited = Object.fromEntries(since17.map(({ name: own }) => [own, '0']))
+  expect(await settingsOf(database.url)).toMatchObject({ ...OURS, ...unlimited })
+  const pool = openPool({ url: database.url, purpose: 'pool', connections: 1, idleMs: 20 })
+  onTestFinished(() => pool.end())
+  const { rows } = await pool.query(
+    `select coalesce(current_setting('transaction_timeout', true), '0') as limit`,
+  )
+  expect(rows).toEqual([{ limit: '0' }])
 })
 
 test('the server ends the session of a host that vanished after eleven seconds', async () => {
@@ -135,6 +147,20 @@ test('a session of a server that hangs is closed after two seconds', async () =>
   expect(isClosed).toBe(false)
   await vi.advanceTimersByTimeAsync(1)
   await closing
+})
+
+test('a server that hangs as soon as it has accepted a session is unreachable', async () => {
+  await using proxy = await openProxy(database.url)
+  const connect = pg.Client.prototype.connect as unknown as () => Promise<void>
+  const connected = vi.spyOn(pg.Client.prototype, 'connect')
+  onTestFinished(() => connected.mockRestore())
+  connected.mockImplementation(async function (this: pg.Client) {
+    await connect.call(this)
+    proxy.become({ kind: 'silent' })
+  } as never)
+  const options = { url: proxy.through(database.url), purpose: 'connect test', connectTimeoutMs: 300 }
+  await expect(openSession(options)).rejects.toMatchObject({ code: 'warehouse_unreachable' })
+  proxy.become({ kind: 'good' })
 })
 
 test.each([
