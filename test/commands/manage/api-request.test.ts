@@ -50,6 +50,8 @@ describe('a path', () => {
     ['/v2/a..b/.c/d.', '/v2/a..b/.c/d.', ''],
     ['/v2/x?next=/../y&z={id}', '/v2/x', 'next=/../y&z={id}'],
     ['/v2/é%20?q=é', '/v2/%C3%A9%20', 'q=%C3%A9'],
+    ['/v2/é/x/ñ', '/v2/%C3%A9/x/%C3%B1', ''],
+    ['/v2/a//b', '/v2/a//b', ''],
   ])('%j requests %j with the query %j', (given, path, query) => {
     expect(targetOf(given, [])).toEqual({ path, query })
   })
@@ -117,6 +119,10 @@ describe('-d', () => {
   ])('%j is rejected with %s', async (given, code) => {
     const error = await dataOf(given, nothing, signal).catch((thrown: unknown) => thrown)
     expect((error as UsageError).message).toBe(`-d names a file that cannot be read (${code})`)
+  })
+
+  it.each(['"a@b"', ' [1, "é"]', '{"a@": "@b"}'])('%j is sent as it was given', async (given) => {
+    expect(await dataOf(given, nothing, signal)).toEqual(Buffer.from(given))
   })
 
   it('that waits for standard input is ended by a signal', async () => {

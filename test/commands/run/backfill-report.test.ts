@@ -140,3 +140,29 @@ test.each([
       .replace(/ +/g, ' '),
   ).toBe(`stream ${heads}`)
 })
+
+test('a document and a text name every stream of a team, in sums, of the team alone, and where patients were erased', () => {
+  const streams = {
+    patients: report({ erased: 2, fetched: 5 }),
+    forms: report({ erased: 1, fetched: 7 }),
+    packets: report({ fetched: 9 }),
+  }
+  const fetched = { patients: { fetched: 5 }, forms: { fetched: 7 }, packets: { fetched: 9 } }
+  const document = backfillDocument(summaryOf([team('only', streams)]))
+  expect(document).toMatchObject({ streams: fetched, teams: { only: { streams: fetched } } })
+  expect(backfillText(context, summaryOf([team('only', streams)])).split('\n\n')[1]).toBe(
+    'run 1: succeeded\nskipped, patient erased: 2 of patients, 1 of forms\n',
+  )
+})
+
+test('only the beginning of a note that names a request is left out where streams share it', () => {
+  const streams = {
+    patients: report({ note: 'it said GET /a: no' }),
+    forms: report({ note: 'it said GET /b: no' }),
+    packets: report({ note: 'GET /a: no' }),
+    documents: report({ note: 'GET /b: no' }),
+  }
+  expect(backfillText(context, summaryOf([team('only', streams)])).split('\n\n')[1]).toBe(
+    'run 1: succeeded\npatients: it said GET /a: no\nforms: it said GET /b: no\npackets, documents: no\n',
+  )
+})

@@ -71,3 +71,24 @@ test('of stored events it says how many were loaded, how many not, and how many 
     ...{ run_id: 6, status: 'succeeded', inbox: { events: 9, done: 6, dead: 2, waiting: 1 } },
   })
 })
+
+test('every stream of a team is in its sums, its own figures and the text', () => {
+  const streams = [
+    { stream: 'patients', report: report({ records: 4 }) },
+    { stream: 'forms', report: report({ records: 5, note: 'odd' }) },
+    { stream: 'packets', report: report({ records: 6, note: 'even' }) },
+  ] as const
+  const summary: ReplaySummary = { runId: '5', status: 'succeeded', teams: [{ name: 'only', streams }] }
+  const own = Object.fromEntries(streams.map((each) => [each.stream, each.report]))
+  expect(replayDocument(summary)).toMatchObject({ streams: own, teams: { only: { streams: own } } })
+  const [table, notes] = replayText(context, summary).split('\n\n')
+  expect(table!.split('\n').map((line) => line.split(/ +/).slice(0, 2))).toEqual([
+    ...[
+      ['stream', 'records'],
+      ['patients', '4'],
+      ['forms', '5'],
+      ['packets', '6'],
+    ],
+  ])
+  expect(notes).toBe('run 5: succeeded\nforms: odd\npackets: even\n')
+})

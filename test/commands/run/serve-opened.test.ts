@@ -167,3 +167,21 @@ it('a worker migrates nothing, and does not start in a warehouse that is behind'
   expect([code, JSON.parse(stdout).error.code]).toEqual([1, 'database_behind'])
   for (const part of [migrate, openServe]) expect(part).not.toHaveBeenCalled()
 })
+
+it('serve names every team whose webhooks it receives, in its text and its document, and every part that does not run', async () => {
+  const names = ['north', 'south', 'west']
+  const addresses = Object.fromEntries(
+    names.map((name) => [name, `http://h:1/webhooks/${encodeURIComponent(name)}`]),
+  )
+  const { stdout } = await run('serve --no-ingest --no-drain --no-schedule --no-work --json', names)
+  const why = { ingest: '--no-ingest', drain: '--no-drain', schedule: '--no-schedule', work: '--no-work' }
+  expect(JSON.parse(stdout)).toMatchObject({ teams: addresses, off: why })
+  stop = new AbortController()
+  const text = await run('serve --no-ingest --no-drain --no-schedule --no-work', names)
+  expect(text.stdout.split('\n').filter((line) => line.startsWith('off: '))).toEqual(
+    Object.entries(why).map(([part, reason]) => `off: ${part} (${reason})`),
+  )
+  for (const [name, address] of Object.entries(addresses))
+    expect(text.stdout).toContain(`webhooks of ${name} at ${address}\n`)
+  expect(vi.mocked(openServe).mock.calls[0]![0].ingestTeams.map(({ name }) => name)).toEqual(names)
+})

@@ -67,6 +67,13 @@ it.each([
     ['refetches', 'schedule', 'work'].map((part) => `${part}: no API credentials for south`),
   ],
   [
+    'what needs access, naming every team without credentials',
+    [access('north'), only, access('east'), { ...only, name: 'west' }],
+    ALL,
+    {},
+    ['refetches', 'schedule', 'work'].map((part) => `${part}: no API credentials for south, west`),
+  ],
+  [
     'what was turned off, before what lacks credentials',
     [access('north'), only],
     { ...ALL, drain: false, work: false },
