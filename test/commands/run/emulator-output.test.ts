@@ -84,12 +84,15 @@ it.each([
 ])('with %s it says what was imported, and what was not', async (line, options) => {
   starts({
     ...{ patients: 1, forms: 2, questions: 3, responses: 4, skipped: ['a', 'b'] },
-    failed: [{ file: 'x.json', reason: 'it is not JSON' }],
+    failed: ['x', 'y'].map((name) => ({ file: `${name}.json`, reason: `${name} is not JSON` })),
   })
   const { code, stderr } = await emulator(`${line} --json`)
   expect([code, stderr]).toEqual([
     0,
-    'not imported: x.json: it is not JSON\nimported 1 patients, 2 forms with 3 questions, 4 responses; 2 files are not questionnaires\n',
+    [
+      'not imported: x.json: x is not JSON\nnot imported: y.json: y is not JSON',
+      'imported 1 patients, 2 forms with 3 questions, 4 responses; 2 files are not questionnaires\n',
+    ].join('\n'),
   ])
   expect(startEmulator).toHaveBeenCalledWith({ port: 4010, seed: '1', ...options })
 })

@@ -83,6 +83,38 @@ it('without a terminal there is no rate before a second page, and no time that i
   ])
 })
 
+it('without a terminal, streams of the same name have lines of their own, each with its own rate, for every team', () => {
+  const { context, written } = contextOf(false)
+  let seconds = 0
+  using progress = openProgress({ ...context, env: {} }, true, () => seconds * 1000)
+  for (const [at, team, stream, fetched] of [
+    ...([
+      [0, 'north', 'forms', 0],
+      [0, 'south', 'forms', 100],
+      [0, 'south', 'packets', 0],
+    ] as const),
+    ...([
+      [9, 'south', 'forms', 200],
+      [9, 'south', 'packets', 30],
+      [10, 'north', 'forms', 52.7],
+    ] as const),
+  ]) {
+    seconds = at
+    progress.update(team, stream, { fetched, expected: 400 })
+  }
+  const lines = written()
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  expect(lines.map(({ team, stream, fetched, per_second }) => [team, stream, fetched, per_second])).toEqual([
+    ...[
+      ['north', 'forms', 52.7, 5.3],
+      ['south', 'forms', 200, 10],
+      ['south', 'packets', 30, 3],
+    ],
+  ])
+})
+
 it.each([
   ['trace', true],
   ['debug', true],
