@@ -28,8 +28,13 @@ export async function refreshAnalytics(db: Kysely<Warehouse>): Promise<string | 
     if (state === undefined) throw error
     return state === SQLSTATE.insufficientPrivilege
       ? 'the wide views are not up to date: only who owns the schemas may make them; run intake-sync migrate as the owner'
-      : `the wide views are not up to date (SQLSTATE ${state}); the next run tries again`
+      : `the wide views are not up to date (${isOfPostgres(state) ? `SQLSTATE ${state}` : state}); the next run tries again`
   }
+}
+
+/** False for a code of Node, such as EPIPE. */
+function isOfPostgres(code: string): boolean {
+  return /^(?=.*\d)[\dA-Z]{5}$/.test(code)
 }
 
 /** Smaller tables need no statistics. */

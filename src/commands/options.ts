@@ -10,7 +10,7 @@ import type { Stream } from '../streams/stream.ts'
 /** The value of an option that counts something. */
 export function wholeNumber(text: string): number {
   if (/^[1-9]\d{0,5}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('Use a whole number from 1.')
+  throw new InvalidArgumentError('Use a whole number from 1 to 999999.')
 }
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 }

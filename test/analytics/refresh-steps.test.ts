@@ -80,6 +80,8 @@ test.each([
     state('55P03'),
     'the wide views are not up to date (SQLSTATE 55P03); the next run tries again',
   ],
+  ['views', state('EPIPE'), 'the wide views are not up to date (EPIPE); the next run tries again'],
+  ['views', state('ECONNRESET'), 'the wide views are not up to date (ECONNRESET); the next run tries again'],
   ['tables', state('57014'), 'the wide views are not up to date (SQLSTATE 57014); the next run tries again'],
 ])('a failure of the %s fails no run: what is said contains no value', async (name, failure, message) => {
   world.failing = { [name]: failure }

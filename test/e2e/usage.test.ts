@@ -39,7 +39,7 @@ describe('wrong usage exits with 2, names the mistake, sends no request and prin
     [['replay', '--inbox', '--since', '2026-01-01', '--detach'], '--detach and --inbox exclude each other'],
     [['serve', '--cron', '0 2 * *'], 'Use a cron expression of five fields'],
     [['work', '--teams', 'nobody'], 'has no team "nobody"'],
-    [['work', '--concurrency', '0'], 'Use a whole number from 1.'],
+    [['work', '--concurrency', '0'], 'Use a whole number from 1 to 999999.'],
     [['classify', 'tag', 'x', 'structured'], 'a tag needs a visibility'],
     [['dead-letters', 'discard'], 'missing required argument'],
     [['dead-letters', 'discard', '1234567890'], 'Use the number that dead-letters list shows.'],

@@ -59,7 +59,14 @@ export async function exchange(
     if (interruption.type === 'reset') request.raw.socket.resetAndDestroy()
     return reply
   }
-  const given = await handler(callOf(environment, team, request, path, query, faults))
+  let given: Answer
+  try {
+    given = await handler(callOf(environment, team, request, path, query, faults))
+  } catch (error) {
+    // So it is answered, in environment.ts.
+    noted.status = 500
+    throw error
+  }
   if (!isDamaging(faults)) return answer(given)
   const rendered = render(given, settings.shape, request.method)
   const body = damage(faults, await whole(rendered.body))

@@ -77,7 +77,8 @@ async function sharedWithOthers(
 
 interface Column {
   readonly name: string
-  readonly isBytes: boolean
+  /** Of bytes, or of lists of them; null: of text. */
+  readonly bytes: 'one' | 'list' | null
 }
 
 interface Table {
@@ -93,7 +94,8 @@ async function searchable(db: Kysely<Warehouse>): Promise<readonly Table[]> {
   const { rows } = await sql<Table>`
     select format('%I.%I', schema.nspname, own.relname) as name, has_table_privilege(own.oid, 'select') as readable,
       format('%I.%I', whole_schema.nspname, whole.relname) as of,
-      jsonb_agg(jsonb_build_object('name', cell.attname, 'isBytes', cell.atttypid = 'bytea'::regtype) order by cell.attnum)
+      jsonb_agg(jsonb_build_object('name', cell.attname, 'bytes', case cell.atttypid
+          when 'bytea'::regtype then 'one' when 'bytea[]'::regtype then 'list' end) order by cell.attnum)
         as columns
     from pg_class own
     join pg_namespace schema on schema.oid = own.relnamespace
@@ -119,12 +121,15 @@ async function search(
 ): Promise<readonly Place[]> {
   const texts = columns.map((column, at) => {
     const cell = sql.ref(column.name)
-    return column.isBytes
-      ? sql`lower(encode(${cell}, 'escape')) as ${sql.ref(`c${at}`)}`
-      : sql`lower(${cell}::text) as ${sql.ref(`c${at}`)}`
+    const text = {
+      one: sql`encode(${cell}, 'escape')`,
+      list: sql`(select string_agg(encode(item, 'escape'), ' ') from unnest(${cell}) as own (item))`,
+      text: sql`${cell}::text`,
+    }[column.bytes ?? 'text']
+    return sql`lower(${text}) as ${sql.ref(`c${at}`)}`
   })
   const counts = columns.map((column, at) => {
-    const pattern = column.isBytes ? asEscaped(identifiers) : asText(identifiers)
+    const pattern = column.bytes !== null ? asEscaped(identifiers) : asText(identifiers)
     return sql`count(*) filter (where ${sql.ref(`c${at}`)} ~ lower(${pattern}))::int as ${sql.ref(`c${at}`)}`
   })
   // `offset 0` keeps each text from being made twice.

@@ -207,3 +207,15 @@ describe('a malformed request', () => {
     expect(next).toBe(`${first.baseUrl}/v2/patients?page_size=1&page=2`)
   })
 })
+
+it('a request whose handler fails is answered with 500, and so it is in the log', async () => {
+  const { forms } = emulator.control.world()
+  const failing = vi.spyOn(forms, 'get').mockImplementation(() => {
+    throw new Error('broken')
+  })
+  emulator.control.resetCounters()
+  const { status } = await first.get('/v2/forms/f1')
+  failing.mockRestore()
+  await first.get('/v2/forms')
+  expect([status, emulator.control.requests().map((request) => request.status)]).toEqual([500, [500, 200]])
+})

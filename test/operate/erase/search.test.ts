@@ -4,20 +4,25 @@ import { searchEverywhere } from '../../../src/operate/erase/search.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
 import { createTestDatabase } from '../../support/database.ts'
 
-test('an identifier is found in bytes too, also as a string of JSON spells it', async () => {
+test('an identifier is found in bytes and lists of them too, also as a string of JSON spells it', async () => {
   await using warehouse = await createTestDatabase()
   await using session = await openSession({ url: warehouse.url, purpose: 'test' })
   const identifier = 'Zo\u00eb "Z" \\\\ Example'
   await session.client.query(
-    'create schema copies; create table copies.files (plain bytea, json bytea, other bytea)',
+    'create schema copies; create table copies.files (plain bytea, json bytea, other bytea, pages bytea[], others bytea[])',
   )
-  await session.client.query('insert into copies.files values ($1, $2, $3)', [
-    Buffer.from(`of ${identifier}`),
-    Buffer.from(JSON.stringify({ of: identifier })),
-    Buffer.from('of somebody else'),
-  ])
+  await session.client.query(
+    'insert into copies.files values ($1::bytea, $2, $3::bytea, array[$3, null, $1], array[$3])',
+    [
+      Buffer.from(`of ${identifier}`),
+      Buffer.from(JSON.stringify({ of: identifier })),
+      Buffer.from('of somebody else'),
+    ],
+  )
   const { left } = await searchEverywhere(session.db, { teamId: 1, id: 'p' }, [identifier])
-  expect(left).toEqual(['json', 'plain'].map((column) => ({ table: 'copies.files', column, rows: 1 })))
+  expect(left).toEqual(
+    ['json', 'pages', 'plain'].map((column) => ({ table: 'copies.files', column, rows: 1 })),
+  )
 })
 
 test('each of many identifiers is looked for, short ones only with an @, and tables that may not be read are named', async () => {
