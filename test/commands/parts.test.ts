@@ -355,19 +355,22 @@ it('a dbt package is written once, into an empty folder, and listed', async () =
 
 it('migrate prints what it applied on standard output and its notes on standard error, with --json too', async () => {
   const report = {
-    applied: ['1', '2'],
+    applied: ['1', '2', '3'],
     pending: [],
     unknown: [],
-    migrated: ['2'],
+    migrated: ['2', '3'],
     rolesNote: 'roles',
     notes: ['more'],
   }
   vi.mocked(migrate).mockResolvedValue(report as never)
   const stderr = 'note: roles\nnote: more\n'
-  expect(await run('migrate')).toEqual({ code: 0, stdout: 'applied 2\nup to date\n', stderr })
+  expect(await run('migrate')).toEqual({ code: 0, stdout: 'applied 2\napplied 3\nup to date\n', stderr })
   expect(given(migrate)).toEqual([url, expect.objectContaining({ analyticsKey: 'k'.repeat(32) })])
   const json = await run('migrate --json')
-  expect([JSON.parse(json.stdout), json.stderr]).toEqual([{ migrated: ['2'], applied: ['1', '2'] }, stderr])
+  expect([JSON.parse(json.stdout), json.stderr]).toEqual([
+    { migrated: ['2', '3'], applied: ['1', '2', '3'] },
+    stderr,
+  ])
   for (const [pending, code] of [
     [[], 0],
     [['3'], 4],

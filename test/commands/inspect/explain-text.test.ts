@@ -42,6 +42,7 @@ const EXPLAINED = {
   ],
   deadLetters: [
     { id: 4, status: 'waiting', seen: 2, last_seen_at: '2026-01-04T00:00:00Z', reason: 'has no id' },
+    { id: 5, status: 'discarded', seen: 1, last_seen_at: '2026-01-05T00:00:00Z', reason: 'is too large' },
   ],
   refetch: { reason: 'partial', due_at: '2026-01-05T00:00:00Z', attempts: 1 },
   runs: new Map([[7, { kind: 'backfill', startedAt: '2026-01-01T00:00:00Z' }]]),
@@ -83,6 +84,7 @@ it('states come newest first with their origins, events in order of arrival, and
     '        lost',
     ...['', 'dead letters:'],
     '  4  waiting, seen 2, 2026-01-04 00:00: has no id',
+    '  5  discarded, seen 1, 2026-01-05 00:00: is too large',
     ...['', 'refetch by id (partial), due 2026-01-05 00:00', ''],
   ])
   const values = explainText(context, EXPLAINED, { ...about, withValues: true })
@@ -115,6 +117,13 @@ it('the document has payloads and values only on request', () => {
     ],
   })
   expect(document(false).states[0]).toMatchObject({ is_held: false })
+  expect(document(false)).toMatchObject({
+    events: [
+      { event_id: 'e', event_type: null, told: 'won' },
+      { event_id: 'f', event_type: 'updated', told: 'lost' },
+    ],
+    dead_letters: [{ id: 4 }, { id: 5 }],
+  })
 })
 
 it('the document of what has no content, no change and no event has null and empty lists', () => {

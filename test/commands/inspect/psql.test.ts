@@ -96,13 +96,13 @@ describe('without psql', () => {
     ])
     const text = await own([
       '-c',
-      'select true as yes, null as no',
+      `select yes, no from (values (true, null), (false, 'a\u001bb')) as own (yes, no)`,
       '-c',
       'set work_mem = 100',
       '-c',
       'select',
     ])
-    expect(text.stdout).toBe('yes  no\nt\n(1 row)\n\nSET\nSELECT 1\n')
+    expect(text.stdout).toBe('yes  no\nt\nf    a\\x1bb\n(2 rows)\n\nSET\nSELECT 1\n')
     for (const copy of ['copy (select 1) to stdout', 'select 1; copy (select 1) to stdout']) {
       const { code, stdout, stderr } = await own(['-c', copy])
       expect([code, stdout, stderr]).toEqual([2, '', expect.stringContaining('error: COPY needs psql\n')])

@@ -50,8 +50,11 @@ test('a running run: who executes it, its time and what is left, streams that ru
   expect(
     shown({
       ...{ owner: 'pid 9 on host', seconds_left: 130 },
-      progress: [live('a', 'forms'), live('a', 'packets', { expected: null }), live('b', 'forms')],
-      streams: [ended('b', 'forms', { status: 'failed', note: 'it is away' })],
+      progress: [
+        ...[live('a', 'forms'), live('a', 'packets', { expected: null })],
+        ...[live('b', 'forms'), live('b', 'packets')],
+      ],
+      streams: [ended('b', 'forms', { status: 'failed', note: 'it is away' }), ended('b', 'packets')],
       log: [
         { ...line, team: 'a', stream: 'forms' },
         { ...line, team: null, stream: 'packets' },
@@ -66,6 +69,7 @@ test('a running run: who executes it, its time and what is left, streams that ru
     'a/forms  fetch  11  12  13  14  15',
     'a/packets  fetch  11  12  13  14',
     'b/forms  failed  1  2  3  4  6',
+    'b/packets  succeeded  1  2  3  4  6',
     'log (UTC):',
     '  02:04:05 warn a/forms: two lines',
     '  02:04:05 warn -/packets: two lines',
@@ -173,6 +177,12 @@ test.each<[string, object, readonly string[]]>([
     'several streams of one team',
     { streams: [ended('a', 'forms'), ended('a', 'packets', { note: 'n\n o' })] },
     ['packets: n o'],
+  ],
+  ['an error of several lines', { error: 'disk\n\n is full' }, ['disk', 'is full']],
+  [
+    'an error that quotes why another was canceled',
+    { canceled_by: 'ada', error: `${by}, it says` },
+    [by, `${by}, it says`],
   ],
   ['workers, which somebody canceled', { canceled_by: 'ada', error: `a/forms: ${by}\nb/forms: ${by}` }, [by]],
   [

@@ -25,7 +25,10 @@ const ERASED: Erased = {
   searched: { identifiers: 6, leftOut: 0, columns: 7, unreadable: [], left: [] },
 }
 const whole = { tables: ['a', 'b'], notOwned: [], keepers: [], isComplete: true }
-const place = { table: 't', column: 'c', rows: 8 }
+const [place, other] = [
+  { table: 't', column: 'c', rows: 8 },
+  { table: 'u', column: 'd', rows: 1 },
+] as const
 
 describe('an erasure', () => {
   it('needs a person where something is left, or could not be rewritten', () => {
@@ -65,14 +68,14 @@ describe('an erasure', () => {
       context,
       {
         ...{ ...ERASED, statisticsRefreshed: false, unnamedLeft: 9 },
-        searched: { identifiers: 6, leftOut: 2, columns: 7, unreadable: ['u', 'v'], left: [place] },
+        searched: { identifiers: 6, leftOut: 2, columns: 7, unreadable: ['u', 'v'], left: [place, other] },
         rewritten: { tables: ['a'], notOwned: ['x', 'y'], keepers: ['somebody'], isComplete: false },
       },
       {},
     )
     for (const line of [
-      'searched 7 columns for 6 identifiers (not for 2 that are short, or another patient’s too): left in 1 place(s)',
-      'left: t.c, 8 row(s)',
+      'searched 7 columns for 6 identifiers (not for 2 that are short, or another patient’s too): left in 2 place(s)',
+      'left: t.c, 8 row(s)\nleft: u.d, 1 row(s)',
       'left: 9 row(s) of exports without a Client ID have the patient’s name and e-mail address; look at them, and add --unnamed-rows to erase them',
       'not searched, because the login may not read: u, v',
       'Planner statistics of Postgres may still contain some values: see docs/security.md.',
@@ -85,14 +88,20 @@ describe('an erasure', () => {
   })
 
   it('is a document of counts, with what is left', () => {
-    const searched = { identifiers: 6, leftOut: 2, columns: 7, unreadable: ['u'], left: [place] }
+    const searched = { identifiers: 6, leftOut: 2, columns: 7, unreadable: ['u', 'v'], left: [place, other] }
     const rewritten = { ...whole, notOwned: ['x'], keepers: ['k'], isComplete: false }
     const erased = { ...ERASED, unnamedLeft: 9, searched, rewritten }
     expect(erasing.documentOf('north', erased, { forget: true })).toEqual({
-      ...{ team: 'north', hash_kept: false, statistics_refreshed: true, unnamed_rows_left: 9, left: [place] },
+      ...{
+        team: 'north',
+        hash_kept: false,
+        statistics_refreshed: true,
+        unnamed_rows_left: 9,
+        left: [place, other],
+      },
       erased: { records: 1, history: 2, events: 3, dead_letters: 4, export_rows: 5 },
       rewritten: { complete: false, tables: ['a', 'b'], not_owned: ['x'], kept_for: ['k'] },
-      search: { identifiers: 6, left_out: 2, columns: 7, unreadable_tables: ['u'] },
+      search: { identifiers: 6, left_out: 2, columns: 7, unreadable_tables: ['u', 'v'] },
     })
     expect(erasing.documentOf('north', ERASED, {})).toMatchObject({ hash_kept: true, rewritten: null })
   })
@@ -145,7 +154,7 @@ describe('migrations', () => {
     expect(statusText({ applied: ['a'], pending: ['b', 'c'] })).toBe(
       'applied  a\npending  b\npending  c\nbehind by 2: run intake-sync migrate\n',
     )
-    expect(statusText({ applied: ['a'], pending: [] })).toBe('applied  a\nup to date\n')
+    expect(statusText({ applied: ['a', 'b'], pending: [] })).toBe('applied  a\napplied  b\nup to date\n')
   })
 
   it('have every note on a line of its own, that about the roles first', () => {

@@ -74,19 +74,39 @@ test('all that could not be compared or repaired is noted: records first, then t
   expect(later).toMatch(/^1 could not be fetched/)
 })
 
-test('a record that cannot be loaded is counted once, however often its list is read', async () => {
+test('each record that cannot be loaded is counted once, however often its list is read', async () => {
   let lists = 0
   service.interfere = ({ url }, response) => {
-    if (url.endsWith('/f1')) json(response, { detail: 'No.' }, 400)
+    const isEntry = /\/f[12]$/.test(url)
+    if (isEntry) json(response, { detail: 'No.' }, 400)
     if (/\/forms(\?|$)/.test(url)) lists += 1
     // The first list says that there is more than it has, so it is read again.
     const isShort = /\/forms(\?|$)/.test(url) && lists === 1
     if (isShort) json(response, { count: 3, next: null, previous: null, results: service.records.forms })
-    return isShort || url.endsWith('/f1')
+    return isShort || isEntry
   }
   const found = await verify('forms')
   expect(lists).toBeGreaterThan(1)
-  expect(found.note).toMatch(/^1 record\(s\) could not be compared/)
+  expect(found.note).toMatch(/^2 record\(s\) could not be compared/)
+})
+
+test('every record that is missing, extra or different is named, and repaired', async () => {
+  service.records.patients = ['p1', 'p2', 'p5', 'p6'].map((id) => littlePatient(id, 'first'))
+  await rows(`
+    update intake_raw.records set hash = '\\x00' where team_id = 1 and stream = 'patients' and id in ('p1', 'p2');
+    update intake.patients set last_name = 'wrong' where team_id = 1 and id in ('p1', 'p2')`)
+  const named = {
+    missing: ['p5', 'p6'],
+    extra: ['p3', 'p4'],
+    different: ['p1', 'p2'].map((id) => ({ id, fields: ['intake_raw.records', 'last_name'] })),
+  }
+  expect(await verify('patients')).toMatchObject({ ...named, repaired: 0 })
+  expect(await verify('patients', '--repair')).toMatchObject({ ...named, repaired: 6 })
+  expect(await verify('patients')).toMatchObject({ missing: [], extra: [], different: [] })
+  const run = `select options -> 'streams' as streams, options -> 'teams' as teams from intake_ops.runs
+    where kind = 'verify' order by run_id desc limit 1`
+  await runCommand(['verify', '--json', '--streams', 'patients,forms'], env())
+  expect(await rows(run)).toEqual([{ streams: ['patients', 'forms'], teams: ['north', 'south'] }])
 })
 
 test('what fails in passing while a team is repaired is done again, with a warning that names the team', async () => {
