@@ -119,8 +119,8 @@ it('the document has payloads and values only on request', () => {
   expect(document(false).states[0]).toMatchObject({ is_held: false })
   expect(document(false)).toMatchObject({
     events: [
-      { event_id: 'e', event_type: null, told: 'won' },
-      { event_id: 'f', event_type: 'updated', told: 'lost' },
+      { event_id: 'e', event_type: null },
+      { event_id: 'f', event_type: 'updated' },
     ],
     dead_letters: [{ id: 4 }, { id: 5 }],
   })

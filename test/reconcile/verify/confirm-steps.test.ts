@@ -1,4 +1,4 @@
-/** How differences are told apart and looked at again, and what each of many counts as, without a warehouse. */
+/** What each of many differences counts as, and how they are looked at again, without a warehouse. */
 import { beforeEach, expect, test, vi } from 'vitest'
 import type { Instant } from '../../../src/core/time.ts'
 import { fetchForRun } from '../../../src/extract/conflicts/fetch-by-id.ts'
