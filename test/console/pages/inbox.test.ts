@@ -31,6 +31,20 @@ it('reads counts, refusals by reason and the times of all teams', () => {
       [Number.POSITIVE_INFINITY, 4],
     ],
   })
+  const several = [
+    ...['north', 'south'].flatMap((team) => [
+      `intake_events_drained_total{team="${team}",outcome="done"} 5`,
+      `intake_events_drained_total{team="${team}",outcome="dead"} 2`,
+      `intake_events_rejected_total{team="${team}",reason="overload"} 1`,
+      `intake_event_visible_seconds_bucket{le="0.5",team="${team}"} 3`,
+    ]),
+    ...['# intake_events_received_total 7', 'other_intake_events_received_total 7'],
+    ...['intake_events_received_total 7 x', 'intake_events_received_total{team="a"} 1.5e+1'],
+  ].join('\n')
+  expect(metricsIn(several)).toEqual({
+    ...{ received: 15, drained: 14, visible: [[0.5, 6]] },
+    refused: ['north', 'south'].map((team) => ({ team, reason: 'overload', count: 1 })),
+  })
   expect(metricsIn('')).toEqual({ received: 0, drained: 0, refused: [], visible: [] })
 })
 
