@@ -6,6 +6,7 @@ import type { Channels } from '../../src/reconcile/verify/channels.ts'
 import type { StreamResult, StreamVerified } from '../../src/reconcile/verify/verify-stream.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
 import { silent } from '../ingest/drain/scene.ts'
+import { scripted } from '../support/scripted.ts'
 
 /** The steps, in order. */
 const steps: unknown[][] = []
@@ -39,6 +40,10 @@ vi.mock('../../src/reconcile/verify/verify.ts', async (original) => ({
     steps.push(['compare channels'])
     return channels()
   },
+}))
+vi.mock('../../src/load/exports/file-problems.ts', async (original) => ({
+  ...(await original<typeof import('../../src/load/exports/file-problems.ts')>()),
+  matchQuestions: async (...given: unknown[]) => void steps.push(['questions', ...given.slice(1)]),
 }))
 vi.mock('../../src/reconcile/verify/store.ts', () => ({
   storeVerified: async (...stored: unknown[]) => void steps.push(['store', ...stored]),
@@ -160,3 +165,35 @@ describe('the slice of the files also compares them with the responses, which it
     expect(before).toEqual([...compared('exports'), ['close']])
   })
 })
+
+test.each([
+  ['verify', []],
+  [
+    'replay',
+    [
+      ['questions', 2],
+      ['questions', 1],
+    ],
+  ],
+] as const)(
+  'a %s ends as the worst slice of all its teams, each of which is named',
+  async (name, questions) => {
+    const teams = [
+      { team_id: 2, name: 'north', statuses: ['succeeded', 'needs_attention'] },
+      { team_id: 1, name: 'south', statuses: ['succeeded', 'failed', 'succeeded'] },
+    ]
+    const close = (rows: readonly object[]) =>
+      WORKS[name]!.close(
+        scripted(() => rows),
+        '7',
+      )
+    expect(await close(teams)).toEqual({
+      status: 'failed',
+      teams: ['north', 'south'],
+      ids: [2, 1],
+      stale: null,
+    })
+    expect(steps).toEqual(questions)
+    expect(await close(teams.slice(0, 1))).toMatchObject({ status: 'needs_attention', teams: ['north'] })
+  },
+)
