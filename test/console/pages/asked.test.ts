@@ -109,6 +109,8 @@ const asked = { team: 'north', stream: 'forms', id: 'f' }
 
 it('a record is explained with the version of its team, the newest state first, each with its run and its fields', async () => {
   const { ask, effects } = openScene(serveRecords)
+  const event = { eventType: 't', receivedAt: 'at', status: 'done', version: 'v', outcome: 'won' }
+  const deadLetter = { status: 'waiting', seen: 2, last_seen_at: 'then', reason: 'odd' }
   const change = (field: string, kind: string) => ({ field, kind, before: 'canary', after: 'canary' })
   explanation = found(
     [
@@ -118,6 +120,8 @@ it('a record is explained with the version of its team, the newest state first, 
     {
       runs: new Map([[12, 'run twelve']]),
       refetch: { reason: 'partial', due_at: 'due', attempts: 2, id: 'x' },
+      events: ['e', 'f'].map((eventId) => ({ ...event, eventId, body: 'canary' })),
+      deadLetters: [4, 5].map((id) => ({ ...deadLetter, id, body: 'canary' })),
     },
   )
   const { data, status } = await ask('get /records', { query: asked })
@@ -127,6 +131,8 @@ it('a record is explained with the version of its team, the newest state first, 
     [['a (added)', 'b'], 'run twelve'],
   ])
   expect(data.found.refetch).toEqual({ reason: 'partial', due_at: 'due', attempts: 2 })
+  expect(data.found.events).toEqual(['e', 'f'].map((eventId) => ({ ...event, eventId })))
+  expect(data.found.deadLetters).toEqual([4, 5].map((id) => ({ ...deadLetter, id })))
   expect(data.teams).toEqual(TEAMS.slice(0, 2))
   expect(JSON.stringify(data)).not.toContain('canary')
   await ask('get /records', { query: { ...asked, team: 'south' } })

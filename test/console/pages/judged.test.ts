@@ -31,6 +31,12 @@ it('a team is as fresh as the stream that was read longest ago, and stale after 
   expect(judgeFreshness([read(first!.stream, null), ...others], 26)).toEqual({
     ...{ mark: 'bad', text: '1 stream without a successful backfill' },
   })
+  for (const { stream } of everyStream(1))
+    expect(
+      judgeFreshness([...everyStream(1).filter((each) => each.stream !== stream), read(stream, 30)], 26),
+    ).toEqual({
+      ...{ mark: 'bad', text: 'stale: every stream was read 30 h ago or later' },
+    })
   // A stream that only webhooks load is no part of it.
   expect(judgeFreshness([...everyStream(1), read('packet_responses', 99)], 26).mark).toBe('good')
 })

@@ -97,19 +97,20 @@ test.each([
 )
 
 test('closing ends only connections that sent nothing, and lets others end after their answer', async () => {
-  const [silent, ended, busy] = ['silent', 'ended', 'busy'].map((name) => socketOf(name)) as [
+  const [silent, quiet, ended, busy] = ['silent', 'quiet', 'ended', 'busy'].map((name) => socketOf(name)) as [
+    Socket,
     Socket,
     Socket,
     Socket,
   ]
-  for (const socket of [silent, ended, busy]) server.emit('connection', socket)
-  expect(done()).toEqual(['add silent', 'add ended', 'add busy'])
+  for (const socket of [silent, quiet, ended, busy]) server.emit('connection', socket)
+  expect(done()).toEqual(['add silent', 'add quiet', 'add ended', 'add busy'])
   ended.emit('close')
   const first = exchange(busy)
   answer(first.request, first.response)
   expect(done()).toEqual(['receive for north'])
   await endpoint.close()
-  expect(done()).toEqual(['destroy silent', 'close'])
+  expect(done()).toEqual(['destroy silent', 'destroy quiet', 'close'])
   answer(first.request, first.response)
   expect(done()).toEqual(['connection: close', 'receive for north'])
   endpoint.cut()
