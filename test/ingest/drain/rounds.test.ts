@@ -167,25 +167,40 @@ test('a batch is trouble after thirty seconds, of the oldest one, also while it 
   await drain.close()
 })
 
+const FAILED = { team_id: 1, attempts: 2 }
 test('events that our own code fails to read are taken again and tried one by one, and it goes on in the same connection', async () => {
   scene.found = [TYPE, batchOf(3)]
-  vi.mocked(takeDue).mockResolvedValue([row(1), row(2)] as never)
+  vi.mocked(takeDue).mockResolvedValue([row(1), row(2), row(5), row(6)] as never)
   vi.mocked(settleOneByOne).mockImplementation(async (_, loading, rows) => {
     scene.steps.push(`one by one ${rows.map(({ seq }) => seq)}`)
     expect(loading.backoffMs).toEqual([1_000, 10_000, 60_000])
-    const [first, second] = rows as never[]
-    return { loaded: [], postponed: [first!], deadLettered: [second!] }
+    const [first, second, third, fourth] = rows as never[]
+    return { loaded: [], postponed: [first!, third!], deadLettered: [second!, fourth!] }
   })
   const drain = scene.open()
   expect(await scene.done()).toEqual([
-    ...['take s1', 'search in s1', 'rollback', 'begin', 'rollback', 'one by one 1,2'],
+    ...['take s1', 'search in s1', 'rollback', 'begin', 'rollback', 'one by one 1,2,5,6'],
     ...['search in s1', 'write 3 in s1'],
   ])
   const [, error, defect] = vi.mocked(reportDefect).mock.lastCall!
-  expect([error, defect.teamIds, defect.consequence]).toEqual([TYPE, [1, 1], '2 events are tried one by one'])
+  expect([error, defect.teamIds, defect.consequence]).toEqual([
+    TYPE,
+    [1, 1, 1, 1],
+    '4 events are tried one by one',
+  ])
   expect(scene.said).toEqual([
-    { level: 40, msg: 'an event could not be loaded; tried again', seq: '1', team_id: 1, attempts: 2 },
-    { level: 50, msg: 'an event could not be loaded; dead-lettered', seq: '2', team_id: 1, attempts: 2 },
+    ...['1', '5'].map((seq) => ({
+      ...FAILED,
+      level: 40,
+      msg: 'an event could not be loaded; tried again',
+      seq,
+    })),
+    ...['2', '6'].map((seq) => ({
+      ...FAILED,
+      level: 50,
+      msg: 'an event could not be loaded; dead-lettered',
+      seq,
+    })),
   ])
   scene.ends.get('3')!(TYPE)
   vi.mocked(settleOneByOne).mockRejectedValue(lost())
