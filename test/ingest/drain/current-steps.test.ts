@@ -16,7 +16,9 @@ const event = (
 ) => ({ teamId, seq: String(seq), recordId, source, receivedOn: on }) as InboxRow
 
 test('earlier events are asked for by record: how many the batch has, up to the last event of its team, from its first day', async () => {
-  const { session, asked } = answering([{ key: '1/patient/a', passed: true }])
+  const { session, asked } = answering(
+    ['1/patient/a', '1/patient/b', '2/patient/a'].map((key) => ({ key, passed: true })),
+  )
   const rows = [
     event(1, 5, 'a'),
     event(2, 6, 'a', { on: '2026-01-03' }),
@@ -26,7 +28,7 @@ test('earlier events are asked for by record: how many the batch has, up to the 
     event(2, 10, 'x', { source: null }),
     event(1, 11, null),
   ]
-  expect(await overtaken(session, rows)).toEqual(new Set(['1/patient/a']))
+  expect(await overtaken(session, rows)).toEqual(new Set(['1/patient/a', '1/patient/b', '2/patient/a']))
   expect(asked).toEqual([
     [
       'drain overtaken',
@@ -47,9 +49,9 @@ test('where a record has more events than are looked at, all events of the batch
     { key: '1/patient/a', passed: true },
     { key: '1/patient/b', passed: false },
   ]
-  const { session, asked } = answering(found, [{ key: '1/patient/b' }])
+  const { session, asked } = answering(found, [{ key: '1/patient/b' }, { key: '2/patient/a' }])
   const rows = [event(1, 5, 'a'), event(2, 6, 'a'), event(1, 7, 'b')]
-  expect(await overtaken(session, rows)).toEqual(new Set(['1/patient/b']))
+  expect(await overtaken(session, rows)).toEqual(new Set(['1/patient/b', '2/patient/a']))
   expect(asked[1]).toEqual(['drain overtaken of many', [1, 2, 1], ['5', '6', '7']])
 })
 

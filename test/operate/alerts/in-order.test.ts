@@ -34,6 +34,7 @@ const row = (cause: AlertRow['cause'], more: Partial<AlertRow> = {}): AlertRow =
 })
 const KNOWN = row('drift', { posted: 'raised' })
 const ENDED = row('defect', { posted: 'cleared', cleared_at: 'then' })
+const SEEN = row('defect', { stream: 'x', posted: 'raised' })
 const NEW = row('inbox_old')
 const LATER = row('replay_failed', { is_due: false })
 
@@ -51,8 +52,8 @@ beforeEach(() => {
   steps = []
   said = []
   stored = [
-    [KNOWN, ENDED],
-    [KNOWN, ENDED, NEW, LATER],
+    [KNOWN, ENDED, SEEN],
+    [KNOWN, ENDED, SEEN, NEW, LATER],
   ]
   isLocked = true
   vi.mocked(boundedQuery).mockImplementation(async (options, work) => {
@@ -97,8 +98,8 @@ const round = async (scope = { thorough: true, insist: false }, signal = stop().
 }
 const LOOK = [
   ...['lock alerts alerts', 'read north,south'],
-  'find of north,south, thorough true, raised north drift , 90 s, 5 h',
-  ...['update drift,defect', 'read north,south'],
+  'find of north,south, thorough true, raised north drift ,north defect x, 90 s, 5 h',
+  ...['update drift,defect,defect', 'read north,south'],
 ]
 const POST = 'post inbox_old,replay_failed to https://there at 2026-01-02T00:00:00.000Z by 1.2.3'
 

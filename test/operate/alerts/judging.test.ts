@@ -116,6 +116,8 @@ test('the webhooks of a team that could not be checked stay as they are, and the
   expect(conditions).toEqual([
     { team: 'south', cause: 'webhooks_silent', stream: '', mark: null, figures: { events_last_day: 3 } },
   ])
+  webhooks = []
+  expect((await find()).late).toEqual(['webhooks of north', 'webhooks of south'])
 })
 
 test.each<[seconds: number | null, raised: boolean, minutes: number | null]>([
@@ -163,15 +165,18 @@ test('what is counted is raised with its count; what is posted again for more of
     })),
   )
   const rows: readonly [table: string, rows: readonly object[]][] = [
-    ['dead_letters', [{ team: 'north', stream: 'inbox', waiting: 4 }]],
-    ['drift', [{ team: 'south', stream: 'forms', fields: 5 }]],
-    ['defects', [{ team: 'north', kinds: 2, count: 6 }]],
+    ['dead_letters', ['inbox', 'forms'].map((stream) => ({ team: 'north', stream, waiting: 4 }))],
+    ['drift', ['forms', 'packets'].map((stream) => ({ team: 'south', stream, fields: 5 }))],
+    ['defects', ['north', 'south'].map((team) => ({ team, kinds: 2, count: 6 }))],
   ]
   const db = scripted((text) => rows.find(([table]) => text.includes(`from intake_ops.${table}`))?.[1] ?? [])
   expect((await find({}, db)).conditions).toEqual<Condition[]>([
     { team: 'north', cause: 'dead_letters', stream: 'inbox', mark: null, figures: { waiting: 4 } },
+    { team: 'north', cause: 'dead_letters', stream: 'forms', mark: null, figures: { waiting: 4 } },
     { team: 'south', cause: 'drift', stream: 'forms', mark: 5, figures: { fields: 5 } },
+    { team: 'south', cause: 'drift', stream: 'packets', mark: 5, figures: { fields: 5 } },
     { team: 'north', cause: 'defect', stream: '', mark: 2, figures: { kinds: 2, count: 6 } },
+    { team: 'south', cause: 'defect', stream: '', mark: 2, figures: { kinds: 2, count: 6 } },
     { team: 'north', cause: 'questions_waiting', stream: '', mark: 1, figures: { questions: 1 } },
     { team: 'south', cause: 'questions_waiting', stream: '', mark: 2, figures: { questions: 2 } },
   ])
