@@ -93,19 +93,30 @@ test('each outage is reported once, and its counts are added to those that follo
   const { received, written, end } = openScene()
   const away = () => Object.assign(new Error('away'), { code: 'ECONNREFUSED' })
   const writes = async (error?: Error) => {
-    received.note('north', false)
+    for (const team of ['north', 'south', 'south']) received.note(team, false)
     vi.advanceTimersByTime(2_000)
     await turns()
     await end(error)
   }
   for (const error of [away(), away(), undefined, away()]) await writes(error)
   const line = { level: 40, code: 'warehouse_unreachable', msg: 'counts of events are delayed' }
-  expect([written, said]).toEqual([[[['north'], [3]]], [line, line]])
+  expect([written, said]).toEqual([
+    [
+      [
+        ['north', 'south'],
+        [3, 6],
+      ],
+    ],
+    [line, line],
+  ])
   const closing = received.close()
   await turns()
   await end()
   await closing
-  expect(written.at(-1)).toEqual([['north'], [1]])
+  expect(written.at(-1)).toEqual([
+    ['north', 'south'],
+    [1, 2],
+  ])
 })
 
 test('a process may end while counts are buffered', async () => {

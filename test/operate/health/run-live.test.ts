@@ -98,6 +98,9 @@ describe('the time that a run of workers still needs', () => {
       // 50 pages of two readers, and 30 of one that reads half a page in a second.
       ...{ slices_unknown: 0, seconds_left: 60 },
     })
+    // The rest of any of them may take longest.
+    const [first, one, two, ...rest] = slices
+    expect(etaOf([first!, two!, one!, ...rest])!.seconds_left).toBe(60)
     const more = Array.from({ length: 9 }, () => slice({ team: 'south', stream: 'forms' }))
     expect(etaOf([...slices, ...more])!.seconds_left).toBe(140)
   })
@@ -106,6 +109,11 @@ describe('the time that a run of workers still needs', () => {
     const unknown = [done('forms'), claimed('one', { pages: 5, fetched: 500 }), close]
     expect(etaOf(unknown)).toMatchObject({ slices_unknown: 1, expected_pages: null, seconds_left: null })
     expect(etaOf([...unknown, done('patients')])).toMatchObject({ expected_pages: 10, seconds_left: 20 })
+    const two = slice({ team: 'south', stream: 'documents' })
+    expect(etaOf([...unknown, two, slice({ stream: 'messages' })])).toMatchObject({ slices_unknown: 3 })
+    // Half of what two other teams had, on average.
+    const lengths = [10, 30].map((pages) => ({ ...done('patients'), pages, seconds: pages * 2 }))
+    expect(etaOf([...unknown, ...lengths])).toMatchObject({ expected_pages: 20 })
     // It has read more than the other team had.
     const long = claimed('one', { pages: 15, fetched: 1_500 })
     expect(etaOf([long, done('patients'), close])).toMatchObject({ expected_pages: 15, seconds_left: 0 })
