@@ -53,7 +53,7 @@ beforeEach(() => {
   const shared = { options: { url: 'postgres://w' }, readings, show }
   serveDeadLetters({ get: keep('get'), post: keep('post') } as never, shared as never)
 })
-const letter = (id: number, origin: string, record_id: string | null = 'r') => ({
+const deadLetter = (id: number, origin: string, record_id: string | null = 'r') => ({
   id,
   origin,
   record_id,
@@ -62,8 +62,17 @@ const letter = (id: number, origin: string, record_id: string | null = 'r') => (
 
 it('a preview counts what would happen to each, by how it came and whether its record can be fetched', async () => {
   waiting = [
-    ...[letter(3, 'event:a'), letter(8, 'event:b refetch'), letter(4, 'run:1 page:1'), letter(5, 'event:c')],
-    ...[letter(6, 'run:2 page:1', null), letter(7, 'run:event: page:1'), letter(2, 'event: refetch x')],
+    ...[
+      deadLetter(3, 'event:a'),
+      deadLetter(8, 'event:b refetch'),
+      deadLetter(4, 'run:1 page:1'),
+      deadLetter(5, 'event:c'),
+    ],
+    ...[
+      deadLetter(6, 'run:2 page:1', null),
+      deadLetter(7, 'run:event: page:1'),
+      deadLetter(2, 'event: refetch x'),
+    ],
   ]
   const preview = (stream: string, action: string) =>
     ask('get /dead-letters/preview', { query: { ...group(stream), action } })
@@ -98,7 +107,7 @@ it('a group says whether its stream is known', async () => {
 })
 
 it('an action is done with each one up to the last that the preview counted, and its outcomes are counted', async () => {
-  waiting = [4, 9, 11].map((id) => letter(id, 'run:1 page:1'))
+  waiting = [4, 9, 11].map((id) => deadLetter(id, 'run:1 page:1'))
   vi.mocked(retryDeadLetters).mockResolvedValue([
     { id: 1, outcome: 'loaded' },
     { id: 2, outcome: 'pending' },

@@ -1,4 +1,4 @@
-/** Retention in portions: how many there are of each kind, of which teams, tables and days, without a warehouse. */
+/** Retention in portions: how many of each kind, for which teams, tables and days, without a warehouse. */
 import { beforeEach, expect, test, vi } from 'vitest'
 import { sumUpCounts } from '../../../src/operate/health/counts.ts'
 import { prune } from '../../../src/operate/serve/retention.ts'
