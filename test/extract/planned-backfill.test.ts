@@ -173,7 +173,8 @@ describe('the stored reports of a run', () => {
       await storeDeadLetters(session.db, { teamId: ids[name], stream, runId: '1' }, deadLetter(`p${at}`))
     await rowsOf(
       session,
-      `update intake_ops.dead_letters set status = 'discarded', settled_at = now() where stream = 'forms'`,
+      `update intake_ops.dead_letters set status = 'discarded', settled_at = now() where stream = 'forms' and team_id = $1`,
+      [ids.two],
     )
     const teams = await readTeams(session.db, runId)
     expect(
@@ -181,7 +182,7 @@ describe('the stored reports of a run', () => {
         return [name, teamId, waiting, streams.map(({ stream, report }) => `${stream} ${report.status}`)]
       }),
     ).toEqual([
-      ['one', ids.one, 1, ['patients succeeded', 'forms succeeded']],
+      ['one', ids.one, 2, ['patients succeeded', 'forms succeeded']],
       ['two', ids.two, 1, ['patients failed']],
     ])
     await rowsOf(session, 'delete from intake_ops.dead_letters')
@@ -234,6 +235,8 @@ describe('the stored reports of a run', () => {
       const { status, failures, teams } = await withoutQuestions(ids.one, () => close(read))
       expect([status, teams]).toEqual(['failed', ['one', 'two']])
       expect(failures).toEqual([expect.stringMatching(/^one: /)])
+      const other = await withoutQuestions(ids.two, () => close(read))
+      expect(other.failures).toEqual([expect.stringMatching(/^two: /)])
       const unread = await stored(['one', 'patients', 'succeeded'])
       expect(await withoutQuestions(ids.one, () => close(unread))).toMatchObject({
         ...{ status: 'succeeded', failures: [] },
