@@ -336,6 +336,24 @@ describe('a record comes as its type says, and as the service gave it', () => {
     expect(scan.outcome).toMatchObject({ complete: true, records: 4 })
   })
 
+  test('with each of several wrong fields of a record, and of several records', async () => {
+    const wrong = { first_name: 1, email: true, created_at: 7 }
+    await using service = await startService((_, response) =>
+      json(response, [
+        { id: 'a', ...wrong },
+        { id: 'b', ...wrong },
+      ]),
+    )
+    await using heard = clientOf(service.url)
+    for await (const { records, problems } of library.listPatients(heard.client)) {
+      expect(records).toEqual([{ id: 'a' }, { id: 'b' }])
+      expect(problems.map(({ path }) => path).toSorted()).toEqual(
+        [0, 1].flatMap((place) => ['created_at', 'email', 'first_name'].map((name) => `${place}.${name}`)),
+      )
+    }
+    expect.assertions(2)
+  })
+
   test('an export in JSON is kept whole, whatever it is', async () => {
     for (const body of [
       [{ 'Client ID': '1' }],

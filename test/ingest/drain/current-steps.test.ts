@@ -62,6 +62,7 @@ test('fields are compared once for each shape; a record that lacks values is los
   const { session, asked } = answering([
     { teamId: 1, id: 'same', rest: null },
     { teamId: 1, id: 'lacks', rest: { city: 'Bern' } },
+    { teamId: 1, id: 'lacks too', rest: { zip: '', city: 'Bern' } },
     { teamId: 1, id: 'empty', rest: { city: '', tags: [], more: {}, no: null } },
   ])
   const usualAsked: unknown[] = []
@@ -75,6 +76,7 @@ test('fields are compared once for each shape; a record that lacks values is los
   const result = await incomplete(session, usual, patients, [
     envelope(1, 'same', { id: 1, city: 2 }),
     envelope(1, 'lacks', { id: 1 }),
+    envelope(1, 'lacks too', { id: 1 }),
     envelope(1, 'gone', null),
     envelope(1, 'empty', { id: 1 }),
     envelope(1, 'new', { city: null, id: 1 }),
@@ -82,15 +84,18 @@ test('fields are compared once for each shape; a record that lacks values is los
     envelope(2, 'same', { id: 1 }),
     envelope(2, 'few', { id: 1 }),
   ])
-  expect([[...result.losing], [...result.sparse]]).toEqual([['1/lacks'], ['1/few', '2/same', '2/few']])
+  expect([[...result.losing], [...result.sparse]]).toEqual([
+    ['1/lacks', '1/lacks too'],
+    ['1/few', '2/same', '2/few'],
+  ])
   expect(asked).toEqual([
     [
       'drain current',
-      [1, 1, 1, 1, 1, 2, 2],
-      ['same', 'lacks', 'empty', 'new', 'few', 'same', 'few'],
+      [1, 1, 1, 1, 1, 1, 2, 2],
+      ['same', 'lacks', 'lacks too', 'empty', 'new', 'few', 'same', 'few'],
       'patients',
       '[["id","city"],["id"],["city","id"]]',
-      [1, 2, 2, 3, 2, 2, 2],
+      [1, 2, 2, 2, 3, 2, 2, 2],
     ],
   ])
   expect(usualAsked).toEqual([['patients', [1, 2]]])

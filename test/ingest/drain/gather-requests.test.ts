@@ -43,6 +43,14 @@ test('a state without values of the one before it is left out where it is later,
   expect(await gathered([whole, event({ stamp: 5 })])).toMatchObject({
     ...{ states: ['at 10'], lacking: [], reasons: ['contested'] },
   })
+  // One value among several fields that are left out is enough; empty ones are none.
+  for (const [city, lacking] of [
+    ['Bern', ['at 20']],
+    ['', []],
+  ] as const) {
+    const several = event({ stamp: 10, data: { email: '', middle_name: null, city, tags: [] } })
+    expect((await gathered([several, event({ stamp: 20 })])).lacking).toEqual(lacking)
+  }
 })
 
 test('a state that was stored together with the one that won before it is in conflict with that one', async () => {

@@ -175,13 +175,16 @@ test('events that our own code fails to read are taken again and tried one by on
     scene.steps.push(`one by one ${rows.map(({ seq }) => seq)}`)
     expect(loading.backoffMs).toEqual([1_000, 10_000, 60_000])
     const [first, second, third, fourth] = rows as never[]
-    return { loaded: [], postponed: [first!, third!], deadLettered: [second!, fourth!] }
+    const loaded = [0, 2].map((refetches) => ({ rows: [], dead: new Set(), settled: [], refetches }))
+    return { loaded: loaded as never, postponed: [first!, third!], deadLettered: [second!, fourth!] }
   })
-  const drain = scene.open()
+  let announced = 0
+  const drain = scene.open({ onRefetchRequested: () => (announced += 1) })
   expect(await scene.done()).toEqual([
     ...['take s1', 'search in s1', 'rollback', 'begin', 'rollback', 'one by one 1,2,5,6'],
     ...['search in s1', 'write 3 in s1'],
   ])
+  expect(announced).toBe(1)
   const [, error, defect] = vi.mocked(reportDefect).mock.lastCall!
   expect([error, defect.teamIds, defect.consequence]).toEqual([
     TYPE,
