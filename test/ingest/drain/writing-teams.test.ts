@@ -80,6 +80,17 @@ test('each of several records that may be partial, has too few fields, or confli
   expect(vi.mocked(writeBatch).mock.calls[0]![1].lines.count).toBe(10)
 })
 
+test('a record that lacks a value of an event before it, and one that lacks a stored value, are both fetched', async () => {
+  vi.mocked(incomplete).mockResolvedValue({ losing: new Set(['9/b']), sparse: new Set() })
+  const { first_name: _, ...lacking } = patient('a')
+  const whole = { ...event('a'), data: { ...patient('a'), first_name: 'Given' } }
+  const part = { ...event('a'), timestamp: noonPlus(2), data: lacking }
+  await writeRows(row(9, 1, whole), row(9, 2, part), row(9, 3, event('b')))
+  expect(requested.map(({ id, reason, origin }) => `${id} ${reason} ${origin}`)).toEqual([
+    ...['a partial event:e2', 'b partial event:e3'],
+  ])
+})
+
 test('events of erased patients are removed in every team, whichever of the patients that they name was erased', async () => {
   const hashes = (teamId: number) => ({
     teamId,
