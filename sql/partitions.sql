@@ -111,6 +111,9 @@ begin
     ) || array(
       select pg_get_statisticsobjdef(oid) from pg_statistic_ext where stxrelid = own.oid
     ) || array(
+      select format('alter statistics %s.%I set statistics %s', stxnamespace::regnamespace, stxname, stxstattarget)
+      from pg_statistic_ext where stxrelid = own.oid and stxstattarget >= 0
+    ) || array(
       select pg_get_triggerdef(oid) from pg_trigger where tgrelid = own.oid and not tgisinternal order by tgname
     ) || array(
       select format('alter table %s %s trigger %I', own.name,
@@ -159,6 +162,9 @@ begin
         select oid, 'pg_trigger'::regclass, format('trigger %I on %s', tgname, own.name) from pg_trigger where tgrelid = own.oid
         union all
         select oid, 'pg_policy'::regclass, format('policy %I on %s', polname, own.name) from pg_policy where polrelid = own.oid
+        union all
+        select oid, 'pg_statistic_ext'::regclass, format('statistics %s.%I', stxnamespace::regnamespace, stxname)
+        from pg_statistic_ext where stxrelid = own.oid
       ) object on objoid = object.oid and classoid = class and objsubid = 0
     );
     -- The names become free.
@@ -166,7 +172,7 @@ begin
       select format('alter index %s rename to %I', indexrelid::regclass, 'plain_' || indexrelid)
       from pg_index where indrelid = own.oid
       union all
-      select format('drop statistics %I.%I', own.schema, stxname) from pg_statistic_ext where stxrelid = own.oid
+      select format('drop statistics %s.%I', stxnamespace::regnamespace, stxname) from pg_statistic_ext where stxrelid = own.oid
     loop
       execute each;
     end loop;

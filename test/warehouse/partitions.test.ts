@@ -27,6 +27,9 @@ const ADDED = `
   create index by_name on intake.patients (lower(last_name)) where city is not null;
   comment on index intake.by_name is 'Names.';
   create statistics intake.places (dependencies) on city, state from intake.patients;
+  alter statistics intake.places set statistics 300;
+  comment on statistics intake.places is 'States have their cities.';
+  create statistics intake_ops."Zips" on zipcode, state from intake.patients;
   create policy "only Vermont" on intake.patients as restrictive for select to intake_clinical using (state = 'VT');
   comment on policy "only Vermont" on intake.patients is 'Others are elsewhere.';
   create policy "of its writers" on intake.patients for insert with check (city is not null);
@@ -123,7 +126,7 @@ const DEFINED = `
   select name || concat_ws(' ', replace(pg_get_indexdef(indexrelid), ' ON ONLY ', ' ON '), indisprimary, indisvalid, indimmediate)
   from own join pg_index on indrelid = own.oid
   union all
-  select name || pg_get_statisticsobjdef(s.oid) from own join pg_statistic_ext s on stxrelid = own.oid
+  select concat_ws(' ', name, pg_get_statisticsobjdef(s.oid), nullif(stxstattarget, -1)) from own join pg_statistic_ext s on stxrelid = own.oid
   union all
   select name || pg_get_triggerdef(t.oid) || tgenabled::text from own join pg_trigger t on tgrelid = own.oid and not tgisinternal
   union all
