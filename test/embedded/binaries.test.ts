@@ -107,6 +107,8 @@ describe('a private copy', () => {
     const nobody = { name: 'nobody', uid: 65_534, gid: 65_534 }
     for (const [path, mode] of [
       ['', 0o700],
+      ['native/bin', 0o700],
+      ['native/lib', 0o700],
       ['native/lib/postgresql', 0o700],
       ['native/share/postgresql/timezone', 0o700],
       ['native/bin/postgres', 0o750],

@@ -1,5 +1,5 @@
 /** A data directory leads to one home, which the server's user can reach, or to an instruction. */
-import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import {
   chmodSync,
   chownSync,
@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest'
-import { canReach, findHome, findServerUser, OUTSIDE } from '../../src/embedded/home.ts'
+import { canReach, findHome, OUTSIDE } from '../../src/embedded/home.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
 
 const ROOT = process.getuid?.() === 0
@@ -113,6 +113,11 @@ describe('the home of a data directory', () => {
       chownSync(join(folder, 'cluster'), id, id + 1)
     }
     expect((await homeOf(directory)).user).toMatchObject({ uid: 1, gid: 2 })
+    // Before there are any, by the owner of the data directory.
+    for (const folder of [directory, elsewhere]) rmdirSync(join(folder, 'cluster'))
+    chownSync(directory, 65_534, 65_533)
+    chownSync(elsewhere, 1, 2)
+    expect((await homeOf(directory)).user).toMatchObject({ uid: 65_534, gid: 65_533 })
   })
 
   test.runIf(ROOT)(
@@ -134,7 +139,13 @@ describe('the home of a data directory', () => {
       expect(third.notices[0]).toBe(
         `an earlier warehouse of ${directory} is left in ${first.directory}; remove it when nobody needs it`,
       )
-      for (const each of [first, third]) rmdirSync(each.directory)
+      rmSync(pointer)
+      const fourth = await homeOf(directory)
+      expect(fourth.directory).toBe(`${first.directory}-3`)
+      const left = (path: string) =>
+        `an earlier warehouse of ${directory} is left in ${path}; remove it when nobody needs it`
+      expect(fourth.notices.slice(0, -1)).toEqual([left(first.directory), left(third.directory)])
+      for (const each of [first, third, fourth]) rmdirSync(each.directory)
       try {
         rmdirSync(join(first.directory, '..'))
       } catch {
@@ -155,8 +166,10 @@ describe('a home outside of the data directory', () => {
     writeFileSync(file, '')
     chownSync(others, 65_534, 65_534)
     const unusable = [join(file, 'place'), others]
-    const { directory } = await homeOf(newFolder(0o700), [...unusable, own, newFolder()])
-    expect([dirname(directory), readdirSync(others)]).toEqual([own, []])
+    const closed = newFolder(0o700)
+    const { directory } = await homeOf(closed, [...unusable, own, newFolder()])
+    const name = createHash('sha256').update(closed).digest('hex').slice(0, 16)
+    expect([directory, readdirSync(others)]).toEqual([join(own, name), []])
     expect(statSync(own).mode & 0o777).toBe(0o711)
     await expect(homeOf(newFolder(0o700), unusable)).rejects.toMatchObject({
       ...{ ...UNUSABLE, message: 'found no directory in which the embedded Postgres could store its data' },
@@ -195,57 +208,5 @@ describe('a directory can be reached', () => {
     // Through each directory on the way.
     if (ROOT) expect(await canReach(user(own), inside)).toBe(expected)
     chmodSync(folder, 0o700)
-  })
-})
-
-describe('the user of the server', () => {
-  test.runIf(!ROOT)('is oneself', async () => {
-    expect(await findServerUser([base])).toBeUndefined()
-  })
-
-  test.runIf(ROOT)(
-    'is for root the owner of the first place that is not root’s, else one who owns nothing',
-    async () => {
-      const [one, two, roots] = [newFolder(), newFolder(), newFolder()]
-      chownSync(one, 65_534, 65_534)
-      chownSync(two, 1, 1)
-      const uidOf = async (...places: string[]) => (await findServerUser(places))!.uid
-      expect(await uidOf(join(base, 'none'), roots, one, two)).toBe(65_534)
-      expect(await uidOf(two, one)).toBe(1)
-      // Nothing is below a file.
-      writeFileSync(join(roots, 'file'), '')
-      expect(await uidOf(join(roots, 'file', 'cluster'), one)).toBe(65_534)
-      const other = (await findServerUser([roots]))!
-      expect(other.uid).toBeGreaterThan(0)
-      expect(other.gid).toBeGreaterThan(0)
-      expect(other.name).toMatch(/^(?:_?postgres|nobody|daemon|bin)$/)
-      const idOf = (option: string) => Number(execFileSync('id', [option, other.name], { encoding: 'utf8' }))
-      expect([other.uid, other.gid]).toEqual([idOf('-u'), idOf('-g')])
-    },
-  )
-
-  /** In place of the system's: knows these names, with user and group, and lets root become user 9 only. */
-  const systemId = ['/usr/bin/id', '/bin/id'].find((path) => existsSync(path))
-  const knowing = (names: Readonly<Record<string, readonly [number, number]>>) => {
-    const folder = newFolder(0o755)
-    const lines = Object.entries(names).map(
-      ([name, [uid, gid]]) => `"-u ${name}") echo ${uid};; "-g ${name}") echo ${gid};;`,
-    )
-    const own = `"-u") test "$(${systemId} -u) $(${systemId} -g)" = "9 10";;`
-    writeFileSync(join(folder, 'id'), `#!/bin/sh\ncase "$*" in ${lines.join(' ')} ${own} *) exit 1;; esac\n`)
-    chmodSync(join(folder, 'id'), 0o755)
-    vi.stubEnv('PATH', folder)
-    onTestFinished(() => void vi.unstubAllEnvs())
-  }
-
-  test.runIf(ROOT)('is one that root may become, of a group that is not root’s', async () => {
-    knowing({ postgres: [7, 8], _postgres: [0, 10], nobody: [9, 0], daemon: [9, 10], bin: [9, 10] })
-    expect(await findServerUser([])).toEqual({ name: 'daemon', uid: 9, gid: 10 })
-    knowing({})
-    await expect(findServerUser([])).rejects.toMatchObject({
-      ...{ code: 'embedded_unavailable', variable: 'DATABASE_URL', verdict: 'stop' },
-      message: 'Postgres refuses to run as root, and this machine has no other user that it could run as',
-      hint: 'Run intake-sync as an ordinary user, or set DATABASE_URL to a Postgres 15 to 18.',
-    })
   })
 })

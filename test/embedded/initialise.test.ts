@@ -5,6 +5,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   utimesSync,
   writeFileSync,
@@ -156,6 +157,33 @@ test('a set-up that fails without a word names its exit code', async () => {
   await expect(initialise(home, binaries, true)).rejects.toMatchObject({
     message: `the embedded Postgres could not be set up in ${home.directory}: initdb ended with 3`,
   })
+})
+
+test.each([
+  ['in any case', "echo 'FATAL:  of the server' >&2; exit 1", 'FATAL:  of the server'],
+  ['in any case', "echo 'INITDB: ERROR: loud' >&2; exit 1", 'INITDB: ERROR: loud'],
+  ['of several', "echo '  error: first  ' >&2; echo 'error: second' >&2; exit 1", 'error: first'],
+  // More than is read at once.
+  ['far from the end', "echo 'error: early' >&2; yes warning | head -c 300000 >&2; exit 1", 'error: early'],
+  // By a child, once the program itself is gone.
+  [
+    'late',
+    `own=$$; (while kill -0 $own 2>/dev/null; do :; done; echo 'error: late' >&2) & exit 1`,
+    'error: late',
+  ],
+])('why a set-up failed is its first complaint, also one that was made %s', async (_, script, reason) => {
+  const { home, binaries } = newHome(`#!/bin/bash\n${script}\n`)
+  await expect(initialise(home, binaries, true)).rejects.toMatchObject({
+    message: `the embedded Postgres could not be set up in ${home.directory}: ${reason}`,
+  })
+  expect(existsSync(home.cluster)).toBe(false)
+})
+
+test('a program for the set-up that cannot be run is an error of the system', async () => {
+  const { home, bin, binaries } = newHome()
+  rmSync(join(bin, 'initdb'))
+  await expect(initialise(home, binaries, true)).rejects.toMatchObject({ code: 'ENOENT' })
+  expect(existsSync(home.cluster)).toBe(false)
 })
 
 test('a password that was lost is an error, which says what to do', async () => {

@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  rmdirSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -16,6 +17,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, afterEach, expect, test, vi } from 'vitest'
 import { makeLibraryLinks } from '../../src/embedded/binaries.ts'
 import { findHome } from '../../src/embedded/home.ts'
+import { initialise } from '../../src/embedded/initialise.ts'
 import { serves } from '../../src/embedded/postmaster.ts'
 import { withLock } from '../../src/embedded/process-identity.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
@@ -33,8 +35,9 @@ const hooked = vi.hoisted(() => (real: Record<string, unknown>, names: readonly 
   return { ...real, ...Object.fromEntries(own) }
 })
 vi.mock('node:fs/promises', async (original) => {
-  const real = hooked(await original(), ['access', 'link', 'rename', 'symlink'])
-  const waiting = ['access', 'link', 'rename', 'symlink'].map((name) => [
+  const names = ['access', 'link', 'lstat', 'rename', 'rm', 'symlink']
+  const real = hooked(await original(), names)
+  const waiting = names.map((name) => [
     name,
     async (...words: unknown[]) => await (real[name] as (...words: unknown[]) => unknown)(...words),
   ])
@@ -88,6 +91,24 @@ test('where a library can be neither linked nor copied, that is reported, and no
   })
   expect(await makeLibraryLinks(directory)).toBe(false)
   expect(readdirSync(dirname(library))).toEqual(['libpq.so.5.18'])
+})
+
+test('drafts of former set-ups that are gone by then, or cannot be removed, hinder no set-up', async () => {
+  const directory = newFolder()
+  const [gone, kept, removed] = ['a', 'b', 'c'].map((name) =>
+    join(directory, `.draft-${2 ** 31 - 1}-${name}`),
+  )
+  for (const path of [gone!, kept!, removed!, join(directory, 'cluster')]) mkdirSync(path)
+  const cluster = join(directory, 'cluster')
+  writeFileSync(join(cluster, 'PG_VERSION'), '18\n')
+  before.set('lstat', (path) => {
+    if (path === gone) rmdirSync(gone!)
+  })
+  before.set('rm', (path) => {
+    if (path === kept) throw failure('EPERM')
+  })
+  await initialise({ directory, cluster, user: undefined }, { bin: '/none', major: '18' }, true)
+  expect(readdirSync(directory).map((name) => join(directory, name))).toEqual([kept, cluster])
 })
 
 const noNotice = () => undefined

@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { ServerUser } from '../../src/embedded/home.ts'
+import { settings } from '../../src/embedded/settings.ts'
 import { startServer } from '../../src/embedded/start-server.ts'
 import { startSupervisor } from '../../src/embedded/supervise.ts'
 import { makeFolder, removeFolder } from '../support/folders.ts'
@@ -107,6 +108,15 @@ test.runIf(ROOT)(
   },
 )
 
+test('a server gets its directory and each of its settings, for its port', async () => {
+  program('postgres', 'printf "%s\\n" "$@" > tried')
+  const { port } = await served()
+  const expected = Object.entries(settings(port, true)).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  expect(readFileSync(join(home.cluster, 'tried'), 'utf8').trimEnd().split('\n')).toEqual([
+    ...['-D', home.cluster, ...expected],
+  ])
+})
+
 test('a server goes on in its log of up to a million bytes, which is not kept open; a longer one is put aside', async () => {
   program('postgres', 'echo said; echo complained >&2')
   const log = join(home.directory, 'server.log')
@@ -129,7 +139,8 @@ test.each(['0\n', '-1\n', 'x\n', '', '1.5\n', '65536\n'])(
     program('postgres', 'exit 1')
     writeFileSync(join(home.directory, 'port'), text)
     const { port } = await served()
-    expect(port).toBeGreaterThan(0)
+    // None that only root may have.
+    expect(port).toBeGreaterThan(1_023)
     expect(port).toBeLessThan(65_536)
     // It was given back before the server was started.
     expect(listening()).toBe(before)
