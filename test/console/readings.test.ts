@@ -77,6 +77,18 @@ it('after a change, no caller gets a value that was read before it', async () =>
   expect([await shared.get(), asked.length]).toEqual(['new', 2])
 })
 
+it('a reading that fails after a change is taken again for who asked since, and is reported to who asked before', async () => {
+  const { shared, asked } = startScene()
+  const before = shared.get()
+  shared.forget()
+  const after = Promise.all([shared.get(), shared.get()])
+  asked[0]!.fail()
+  await expect(before).rejects.toThrow('away')
+  await expect.poll(() => asked.length).toBe(2)
+  asked[1]!.answer('new')
+  expect([await after, asked.length]).toEqual([['new', 'new'], 2])
+})
+
 it('what is read while something changes is not kept', async () => {
   const { shared, asked } = startScene()
   const before = shared.get()

@@ -68,6 +68,21 @@ it('a reader who asked too often still gets what pages load, and the refusal is 
   for (let time = 0; time < 4; time++)
     expect((await viewer.get('/assets/console.js')).headers.has('x-ratelimit-limit')).toBe(false)
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(50)
+  // Another session of the same login has requests of its own.
+  expect((await (await console_.enter('viewer', 'kim')).get('/runs')).status).toBe(200)
+})
+
+it('the screen of a page is current, whatever the address asks of it', async () => {
+  await using console_ = await startConsole(warehouse.url)
+  const viewer = await console_.enter('viewer')
+  for (const [path, screen] of [
+    ['/questions?shows=nothing&form=a/b', '/questions'],
+    ['/dead-letters/group?team=a&stream=b&reason=c', '/dead-letters'],
+    ['/?from=/runs', '/'],
+  ]) {
+    const current = [...(await viewer.get(path!)).text.matchAll(/href="([^"]*)" aria-current="page"/g)]
+    expect([path, current.map(([, each]) => each)]).toEqual([path, [screen]])
+  }
 })
 
 it('consoles of one machine have cookies of their own, so that one login does not end another', async () => {

@@ -29,7 +29,8 @@ test('states are in the order in which they were superseded, events in that of t
       insert into intake_raw.record_history (team_id, stream, id, version, observed_at, hash, origin, deleted, superseded_at, payload) values
         (${whose}, '2026-01-03', '2026-01-01T00:00:00.000001', '\\x02', 'event:second ${mark}', false, '2026-01-12', '{"n": 2}'),
         (${whose}, '2026-01-04', '2026-01-03', '', 'run:8 repair', true, '2026-01-13', null),
-        (${whose}, '2026-01-02', '2026-01-02', '\\x01', 'run:7 page:1', false, '2026-01-11', '{"n": 1}');
+        (${whose}, '2026-01-02', '2026-01-02', '\\x01', 'run:7 page:1', false, '2026-01-11', '{"n": 1}'),
+        (${whose}, '2026-01-01', '2026-01-02', '\\x00', 'event:zero ${mark}', false, '2026-01-11', '{"n": 0}');
       insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin, payload)
         values (${whose}, '2026-01-05', '2026-01-01', '\\x04', 'event:now ${mark}', '{"n": 4}');
       insert into intake_ops.refetches (team_id, stream, id, reason, origin, attempts, failures, requested_at, due_at)
@@ -52,7 +53,9 @@ test('states are in the order in which they were superseded, events in that of t
   }
   const found = await readStoredRecord(db, { teamId: 1, stream: forms, id: 'f' })
   const own = '1formsf'
+  // Two that were superseded at the same time are in the order of their versions.
   expect(found.states).toMatchObject([
+    { origin: `event:zero ${own}`, hash: '00', payload: '{"n": 0}', deleted: false },
     { origin: 'run:7 page:1', hash: '01', payload: '{"n": 1}', deleted: false },
     { origin: `event:second ${own}`, hash: '02', observedAt: '2026-01-01T00:00:00.000001Z', deleted: false },
     {
@@ -65,7 +68,7 @@ test('states are in the order in which they were superseded, events in that of t
     { origin: `event:now ${own}`, hash: '04', payload: '{"n": 4}', supersededAt: null },
   ])
   expect(found.states.map(({ supersededAt }) => supersededAt?.slice(0, 10))).toEqual([
-    ...['2026-01-11', '2026-01-12', '2026-01-13', undefined],
+    ...['2026-01-11', '2026-01-11', '2026-01-12', '2026-01-13', undefined],
   ])
   expect(found.events).toEqual([
     {

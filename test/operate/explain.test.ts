@@ -84,10 +84,11 @@ test('each state is compared with the last one that has a payload, field by fiel
       id: 'f',
       name: 'b',
       emergency_contact: { name: 'y', form: { a: 2 }, phone: 2 },
-      tags: { a: 2 },
+      tags: { a: 2, b: 1 },
       extra: null,
     },
-    { id: 'f', name: 'b', emergency_contact: null, tags: { a: 2 }, extra: null },
+    // The order of fields is no change.
+    { extra: null, id: 'f', name: 'b', emergency_contact: null, tags: { b: 1, a: 2 } },
   ]
   const [one, two, three] = payloads.map((payload) => JSON.stringify(payload))
   const { states } = await explained({
@@ -111,7 +112,7 @@ test('each state is compared with the last one that has a payload, field by fiel
         { field: 'gone', kind: 'removed', before: 1, after: undefined },
         { field: 'name', kind: 'changed', before: 'a', after: 'b' },
         // Its keys may be values.
-        { field: 'tags', kind: 'changed', before: { a: 1 }, after: { a: 2 } },
+        { field: 'tags', kind: 'changed', before: { a: 1 }, after: { a: 2, b: 1 } },
       ],
     ],
     [
@@ -151,6 +152,8 @@ test('the outcome of an event that contains a state', async () => {
     state(1, 'a', by('first', { supersededAt: '2026-01-02' })),
     gone(2, { supersededAt: '2026-01-03' }),
     state(3, 'c', by('twice', { supersededAt: '2026-01-04' })),
+    // The content of the first state again: an event that repeats it names the first.
+    state(3, 'a', by('restored', { supersededAt: '2026-01-04' })),
     state(4, 'd', by('last')),
   ]
   world.said = {

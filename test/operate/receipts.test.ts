@@ -82,6 +82,15 @@ test('the facts of a verification are those of its run, team by team and stream 
       `update intake_ops.runs set options = options || '{"streams": ["forms", "packets"]}' where run_id = 1`,
     ),
   ).toBe(false)
+  // Of two teams, the exports of one differ.
+  await session.client.query(`
+    update intake_ops.runs set options = '{"teams": ["south", "north"], "streams": ["forms"]}' where run_id = 1;
+    insert into intake_ops.verifications (run_id, team_id, stream, is_equal, source, warehouse, missing, extra, different,
+      repaired, missing_ids, extra_ids, different_ids) values (1, 2, 'forms', true, 1, 1, 0, 0, 0, 0, '{}', '{}', '[]')`)
+  const setNorth = (deep: string) =>
+    isEqual(`update intake_ops.verifications set deep = '${deep}' where run_id = 1 and team_id = 1`)
+  expect(await setNorth('{"differences": [{"export_id": "e"}]}')).toBe(false)
+  expect(await setNorth('{"differences": []}')).toBe(true)
   // One that is in progress, a run of another kind, and one that does not exist.
   for (const run of [3, 4, 5]) expect(await verificationFacts(session.db, run)).toBeNull()
 })

@@ -116,6 +116,8 @@ it('a record is explained with the version of its team, the newest state first, 
     [
       state({ origin: 'run:12 page:3', changes: [change('a', 'added'), change('b', 'changed')] }),
       state({ origin: 'run:123', changes: [change('c', 'removed')] }),
+      // An event is of no run, whatever its id is.
+      state({ origin: 'event:12' }),
     ],
     {
       runs: new Map([[12, 'run twelve']]),
@@ -127,6 +129,7 @@ it('a record is explained with the version of its team, the newest state first, 
   const { data, status } = await ask('get /records', { query: asked })
   expect(status).toBe(200)
   expect(data.found.states.map((one: { fields: object; run: object }) => [one.fields, one.run])).toEqual([
+    [[], null],
     [['c (removed)'], null],
     [['a (added)', 'b'], 'run twelve'],
   ])

@@ -118,6 +118,36 @@ it('decisions are audited, then made in one transaction, each in its team; pages
   ])
 })
 
+it('the audit names as many questions as two thousand characters have room for, and counts the others', async () => {
+  const { ask } = openScene(serveQuestions)
+  const few = QUESTIONS.length
+  /** With a space after it, the key of the question is that long. */
+  const put = (length: number, letter: string) => {
+    const question = { ...QUESTIONS[0]!, question_id: letter }
+    const short = JSON.stringify([question.team, question.form_id, letter]).length
+    QUESTIONS.push({ ...question, question_id: letter.repeat(length - short) })
+  }
+  put(1_200, 'a')
+  put(800, 'b')
+  put(801, 'c')
+  try {
+    const named = async (...places: readonly number[]) => {
+      effects.length = 0
+      await ask('post /questions/decide', {
+        body: { question: places.map((at) => key(few + at)), visibility: 'hidden' },
+      })
+      return (effects[1] as unknown[])[3]
+    }
+    const [a, b, c] = [0, 1, 2].map((at) => key(few + at))
+    expect([a!.length, b!.length, c!.length]).toEqual([1_199, 799, 800])
+    expect(await named(0, 1)).toBe(`${a} ${b}`)
+    expect(await named(0, 2)).toBe(`${a} and 1 more`)
+    expect(await named(2, 0, 1)).toBe(`${c} and 2 more`)
+  } finally {
+    QUESTIONS.splice(few)
+  }
+})
+
 it('where one decision is refused, none is made', async () => {
   const { ask } = openScene(serveQuestions)
   refused = 'q1'

@@ -27,6 +27,16 @@ it('each thing to do leads to the page that shows it; a team without any has a f
      insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, body)
        values (1, 'e', '', current_date, now() - interval '6 minutes', 'patient', '{}')`,
   )
+  // The first of the thirty days that are shown begins at midnight.
+  await scene.query(
+    `with loaded as (
+       insert into intake_ops.runs (kind, status, options, started_at, finished_at)
+       select 'backfill', 'succeeded', '{"teams": ["south"]}', at, at from unnest(array[
+         date_trunc('day', now()) - interval '29 days', date_trunc('day', now()) - interval '29 days 1 second']) at
+       returning run_id
+     ) insert into intake_ops.run_streams (run_id, team_id, stream, status, changed, deleted)
+       select run_id, 2, stream, 'succeeded', 5, 1 from loaded, unnest(array['forms', 'packets']) stream`,
+  )
   await scene.query(
     `with loaded as (
        insert into intake_ops.runs (kind, status, options, finished_at)
@@ -59,6 +69,7 @@ it('each thing to do leads to the page that shows it; a team without any has a f
     [{ text: 'prove that the tables equal the service', hint: 'start a verification', href: '/verify' }],
     'good',
   ])
+  expect(of('south').rows).toEqual([12, ...Array(29).fill(0)])
   expect([of('elsewhere').todo, of('elsewhere').fresh.mark]).toEqual([
     [{ text: 'load the data for the first time', hint: 'intake-sync backfill', href: '/runs' }],
     'unknown',

@@ -37,8 +37,10 @@ const PLANTED = `
     select team_id, 'patients', 'field of ' || name, 'string', 3, now() - (3 - team_id) * interval '1 hour' from intake.teams;
   insert into intake_raw.wide_views (team_id, kind, subject_id, view_name, signature)
     select team_id, 'form', 'f', name || '_f', '' from intake.teams;
+  insert into intake_raw.wide_views (team_id, kind, subject_id, view_name, signature) values (1, 'export', 'f', 'of_an_export', '');
   insert into intake_raw.wide_columns (team_id, kind, subject_id, place, column_name, question_id, data_type, is_array)
-    values (1, 'form', 'f', 1, 'a', 'q1', 'text', false), (1, 'form', 'f', 2, 'b', 'q2', 'text', false), (2, 'form', 'f', 1, 'a', 'q1', 'text', false)`
+    values (1, 'form', 'f', 1, 'a', 'q1', 'text', false), (1, 'form', 'f', 2, 'b', 'q2', 'text', false), (2, 'form', 'f', 1, 'a', 'q1', 'text', false),
+      (1, 'export', 'f', 1, 'a', 'q1', 'text', false), (1, 'export', 'f', 2, 'b', 'q2', 'text', false), (1, 'export', 'f', 3, 'c', 'q3', 'text', false)`
 
 beforeAll(async () => {
   warehouse = await openWarehouse()
@@ -80,6 +82,7 @@ it('each question has the answers of its own team; filters combine, and forms th
     'north/patients field of north string 3',
   ])
   expect(tableIn(html, 'Wide views').map((row) => row.replace(/ \d{4}-.*/, ''))).toEqual([
+    expect.stringMatching(/^north \S+\.of_an_export export f 3$/),
     expect.stringMatching(/^north \S+\.north_f form f 2$/),
     expect.stringMatching(/^south \S+\.south_f form f 1$/),
   ])

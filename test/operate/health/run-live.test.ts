@@ -130,6 +130,17 @@ describe('the time that a run of workers still needs', () => {
       workers: 1,
       pages: 9,
     })
+    // Nor do those that remained for it: the stream is taken to be as long as that of the other team, ten pages.
+    const gone = claimed('one', { stream: 'forms', pages: 9, pages_left: 1, silent_seconds: 60 })
+    const other = { stream: 'packets', pages: 10, pages_left: 10 }
+    expect(etaOf([done('forms'), gone, claimed('two', other), close])!.seconds_left).toBe(40)
+    // One process may read several streams.
+    const several = [
+      claimed('two', other),
+      claimed('one', other),
+      claimed('two', { ...other, team: 'south' }),
+    ]
+    expect(etaOf([...several, close])).toMatchObject({ slices_claimed: 3, workers: 2 })
   })
 
   it('of a stream that another worker has taken over follows from what this one reads, and from whole streams like it', () => {

@@ -24,11 +24,11 @@ test('each verdict is shown, until the next one of the team; a team that is not 
   show([status('north', 'silent'), status('south', 'quiet')])
   expect(await shown('north')).toEqual({ ...figures, silent: 1, quiet: 0 })
   expect(await shown('south')).toEqual({ ...figures, silent: 0, quiet: 1 })
-  const known = { last_event_at: '2026-01-01T00:00:00Z', events_expected_a_day: 5.5 }
+  const known = { last_event_at: '2026-01-01T00:00:00.250Z', events_expected_a_day: 5.5 }
   show([{ ...status('north', 'ok'), ...known }])
   expect(await shown('north')).toEqual({
     ...{ ...figures, silent: 0, quiet: 0, events_expected_per_day: 5.5 },
-    last_event_timestamp_seconds: Date.UTC(2026, 0, 1) / 1000,
+    last_event_timestamp_seconds: Date.UTC(2026, 0, 1) / 1000 + 0.25,
   })
   expect(await shown('south')).toEqual({ ...figures, silent: 0, quiet: 1 })
   // None expected is known too.
