@@ -12,6 +12,7 @@ import { EVERYTHING } from '../../src/extract/reading/window.ts'
 import { openBudgets } from '../../src/load/budgets.ts'
 import { countWorkers } from '../../src/load/claims.ts'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
+import { insertRun } from '../../src/load/slice.ts'
 import { teamIdOf } from '../../src/load/teams.ts'
 import { streamNamed } from '../../src/streams/catalogue.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
@@ -75,7 +76,9 @@ const options = (teams: readonly TeamSource[], over: Partial<BackfillOptions> = 
 const runs = () =>
   rowsOf<{ status: string; error: string | null }>(session, 'select status, error from intake_ops.runs')
 
-test('the part of a team is over, once, when its streams are read, though another team goes on', async () => {
+test('the part of a team is over, once, when its streams are read, though another team, and another run of it, go on', async () => {
+  const packets = [{ teamId: await teamIdOf(session.db, 'one'), stream: 'packets' }] as const
+  await session.db.transaction().execute((db) => insertRun(db, { is_detached: true }, {}, packets))
   const over: string[] = []
   let answer = () => {}
   const slow = new Promise<void>((resolve) => {

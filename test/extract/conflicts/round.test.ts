@@ -257,9 +257,11 @@ test('a round that ends early makes every unsettled row due again at once', asyn
 
 test('a round that ends early leaves the pauses of those it has settled', async () => {
   answer('/', 503)
-  await ask(['p'])
+  await ask(['p', 'q'])
   await ask(['f'], 'forms')
-  await rig.rows(`update intake_ops.refetches set due_at = now() - interval '1 minute' where id = 'p'`)
+  await rig.rows(
+    `update intake_ops.refetches set due_at = now() - interval '1 minute' where id in ('p', 'q')`,
+  )
   const broken = new Error('the warehouse is away')
   const loaders = loadersThat((call) => (call === 3 ? broken : null))
   await expect(
@@ -268,6 +270,7 @@ test('a round that ends early leaves the pauses of those it has settled', async 
   expect(await left()).toMatchObject([
     { id: 'f', failures: 0, due: true },
     { id: 'p', failures: 1, due: false },
+    { id: 'q', failures: 1, due: false },
   ])
 })
 

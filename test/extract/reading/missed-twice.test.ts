@@ -155,11 +155,11 @@ test('a dry run records nothing', async () => {
   expect(await noted()).toEqual([])
 })
 
-test('a tombstone that loses to the stored state is written again, with the time of the service', async () => {
+test('tombstones that lose to the stored state are written again, with the time of the service', async () => {
   // Stored under a clock that was slightly ahead.
-  await rig.hold('exports', [entry('a')], ago(-1))
+  await rig.hold('exports', ['a', 'b', 'c'].map(entry), ago(-1))
   await rig.rows('update intake.exports set _loaded_at = $1', ['2020-01-01'])
-  await run([])
-  await run([])
-  expect(await gone()).toEqual(['a'])
+  await run(['b'])
+  await run(['b'])
+  expect(await gone()).toEqual(['a', 'c'])
 })

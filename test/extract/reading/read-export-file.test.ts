@@ -174,6 +174,8 @@ test.each([
   ['54000', 1],
   ['22021', 1],
   ['53100', 0],
+  // A constraint of ours: no file is to blame.
+  ['23514', 0],
 ])(
   'a file that the warehouse refuses with %s becomes a dead letter only if the file is to blame',
   async (code, dead) => {
