@@ -142,7 +142,7 @@ describe('a whole list', () => {
     expect(requests()).toEqual(Array(2).fill(['straight', { everySummary: true, known: false }]))
   })
 
-  test('of which nothing is stored is read straight, and continues no earlier scan; every summary, if all is to be read', async () => {
+  test('with no stored record is read straight, and continues no earlier scan; every summary, if all is to be read', async () => {
     untouched = true
     await read({ full: true })
     expect(requests()).toEqual([['straight', { everySummary: true, known: true, progress: 'begin' }]])

@@ -142,8 +142,9 @@ describe('a window', () => {
   ])('whose newest date is %s leaves that of the checkpoint', async (_, over, newest) => {
     scan = over as Partial<ScanReport>
     await read()
-    const steady = scan.stable ?? true
-    expect(steps.at(-1)!.at(-1)).toEqual({ scanned_at: START, steady, newest, swept_at: SWEPT })
+    expect(steps.at(-1)!.at(-1)).toEqual({
+      ...{ scanned_at: START, steady: scan.stable ?? true, newest, swept_at: SWEPT },
+    })
   })
 
   test('that kept changing says so, and that begins after the checkpoint does not move it', async () => {
