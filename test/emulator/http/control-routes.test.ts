@@ -80,6 +80,40 @@ describe('an action', () => {
   })
 })
 
+describe('the clock', () => {
+  const now = () => Date.parse(emulator.control.world().now())
+
+  it('is advanced by seconds, parts of them and none included, for all teams at once', async () => {
+    for (const seconds of [0, 0.25, 90]) {
+      const before = now()
+      const { status, body } = await act(`clock${named(team)}`, { advance_seconds: seconds })
+      expect([status, body, now() - before]).toEqual([
+        200,
+        { now: emulator.control.world().now() },
+        seconds * 1000,
+      ])
+      expect(emulator.control.world(team).now()).toBe(body.now)
+    }
+  })
+
+  it.each([undefined, {}, { advance_seconds: '5' }, { advance_seconds: null }, { advance_seconds: -1 }])(
+    'stays where it is after %j',
+    async (body) => {
+      const before = now()
+      const detail = 'advance_seconds must be a number of 0 or more'
+      expect(await act('clock', body)).toMatchObject({ status: 400, body: { detail } })
+      expect(now()).toBe(before)
+    },
+  )
+
+  it('is advanced no further than a stamp can show', async () => {
+    const before = now()
+    const detail = 'the clock cannot be moved so far'
+    expect(await act('clock', { advance_seconds: 1e12 })).toMatchObject({ status: 400, body: { detail } })
+    expect(now()).toBe(before)
+  })
+})
+
 it('the newest thousand packet responses are shown, and all are counted', async () => {
   const { packetResponses } = emulator.control.world()
   const first = packetResponses.at(0)!
