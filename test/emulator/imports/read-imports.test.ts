@@ -187,6 +187,7 @@ describe('surveys', () => {
     ['semicolons', 'a,x;b;c\n1;2;3\n4;5;6\n', ['1', '2', '3']],
     ['tabs', 'a\tb,c\n1\t2\n3\t4\n', ['1', '2']],
     ['what divides more than half of the rows', 'a;b,c\n1;2\n3;4\n5,6\n', ['1', '2']],
+    ['commas, if something else divides only half of the rows', 'a;b\n1;2\n3,4\n', ['1;2']],
     ['what splits more rows as the titles are split', 'a;b,c\n1;2,3\n4;5,6\n7;8;9,0\n', ['1;2', '3']],
     ['what splits into more cells, if as many rows fit', 'a;b;c,d\n1;2;3,4\n', ['1', '2', '3,4']],
     ['commas, if nothing divides them', 'a\n1;2\n', ['1;2']],

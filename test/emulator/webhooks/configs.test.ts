@@ -74,6 +74,10 @@ describe('a webhook configuration', () => {
     ['no target', {}],
     ['a target that is no URL', { target_url: 'here' }],
     ['a target of another scheme', { target_url: 'ftp://127.0.0.1/x' }],
+    ['a target of a scheme that begins alike', { target_url: 'httpx://127.0.0.1/x' }],
+    ['a target without slashes', { target_url: 'http:127.0.0.1/x' }],
+    ['a target after a blank', { target_url: ' http://127.0.0.1/x' }],
+    ['a target without a host', { target_url: 'http://' }],
     ['a target that is null', { target_url: null }],
     ['an unknown event type', { target_url: URL, event_types: ['created', 'exploded'] }],
     ['an unknown source', { target_url: URL, sources: ['message'] }],
@@ -152,6 +156,8 @@ describe('a webhook configuration', () => {
       const attempts = await speaker.get(`/v2/webhooks/events?webhook_config=${id}`)
       expect(attempts.body.count).toBe(1)
       expect(attempts.text).toContain(`"webhook_config":${written}`)
+      const spaced = `{"number": 7, "id"\n :\t${written} }`
+      expect((await speaker.send('POST', '/v2/webhooks/events/test', spaced)).status).toBe(200)
     },
   )
 })

@@ -117,6 +117,33 @@ describe('an export', () => {
   })
 })
 
+it('a table whose rows or columns have the same text has a line for each cell, and none for one that was cleared', async () => {
+  const { control } = emulator
+  const world = control.world()
+  const questions = [{ type: 'matrix', text: 'M', rows: ['r', 'r'], columns: ['c', 'c'] }] as const
+  const form = control.addForm({ name: 'Alike', questions })
+  const { id: question, rows = [], columns = [] } = form.questions[0]!
+  const { id } = openResponse(world, { ...nothing, patient: world.patients.at(0)!.id, form: form.id })
+  const cell = (row: number, column: number, answer_text: string | null) => ({
+    ...{ question: { id: question }, row: rows[row]!, column: columns[column]!, answer_text },
+  })
+  const shown = async (...matrix_cells: ReturnType<typeof cell>[]) => {
+    world.responses.update(id, (old) => ({ ...old, matrix_cells }))
+    const cells = []
+    for (const version of ['legacy', 'v2.1'] as const)
+      cells.push((await sheetOf(caller, 'Alike', version)).rows[0]!.slice(7))
+    return cells
+  }
+  expect(await shown(cell(0, 0, '1'), cell(1, 0, '2'), cell(0, 1, '3'), cell(1, 1, '4'))).toEqual([
+    ['r / c: 1\nr / c: 2\nr / c: 3\nr / c: 4'],
+    ['1', '2', '3', '4'],
+  ])
+  expect(await shown(cell(0, 0, '1'), cell(1, 1, 'x'), cell(1, 1, null), cell(0, 0, '5'))).toEqual([
+    ['r / c: 5'],
+    ['1; 5', '', '', 'x; '],
+  ])
+})
+
 describe('a filter of days', () => {
   const DAYS = [
     '01-01T23:59:59.999',

@@ -53,6 +53,18 @@ describe('where ids are numbers, a message', () => {
   })
 })
 
+describe('where ids are numbers, an export', () => {
+  it('is found by its number, as text or not; another number is one that nobody has', async () => {
+    await using emulator = await startEmulator({ port: 0, patients: 2, responses: 5, shape: 'numeric-ids' })
+    const { send, rows } = callerOf(emulator)
+    const [{ id }] = await rows('/v2/export-csv')
+    const replies = []
+    for (const given of [id, String(id), 7, '7', 'x', '', -1, 7.5])
+      replies.push((await send('POST', '/v2/export-csv', { id: given })).status)
+    expect(replies).toEqual([200, 200, 404, 404, 400, 400, 400, 400])
+  })
+})
+
 describe('a number in a body', () => {
   it.each([
     ...['9007199254740993', '-9007199254740993', '9999999999999999', '12345678901234567'],

@@ -193,6 +193,17 @@ describe('the wording of a response', () => {
     expect((await own.rows(`/v2/responses?form=${one.form_id}`)).map(({ id }) => id)).toContain(one.id)
   })
 
+  it('is found by the packet that it belongs to, also when that is deleted', async () => {
+    await using emulated = await startEmulator({ port: 0, patients: 5, responses: 60 })
+    const own = callerOf(emulated)
+    const { packet } = (await own.rows('/v2/responses')).find((one) => one.packet !== null)
+    const found = async () => (await own.rows(`/v2/responses?packet=${packet.id}`)).map(({ id }) => id)
+    const before = await found()
+    emulated.control.world().packets.remove(packet.id)
+    expect(before.length).toBeGreaterThan(1)
+    expect(await found()).toEqual(before)
+  })
+
   it('shows the client’s current state, and null for a deleted client', async () => {
     await using emulated = await startEmulator({ port: 0, patients: 5, responses: 30 })
     const own = callerOf(emulated)

@@ -162,6 +162,15 @@ describe('the progress of an upload', () => {
     }
   })
 
+  it('has an id that no other team’s has, nor one of the other environment', async () => {
+    const ids = new Set<string>()
+    for (const environment of [0, 1])
+      for (const team of [0, 1])
+        for (let nth = 0; nth < 2; nth += 1)
+          ids.add((await postUpload(callerOf(service.emulator, environment, team), formOf(lines(1)))).body.id)
+    expect(ids.size).toBe(8)
+  })
+
   it('is kept until there are a thousand newer ones', () => {
     const uploads = new Uploads(keyOf('test'))
     const ids = Array.from({ length: 1001 }, (_, at) => uploads.open(at).id)

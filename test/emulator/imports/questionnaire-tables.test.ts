@@ -1,0 +1,80 @@
+/** Tables of a FHIR Questionnaire: where their rows and columns come from. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, expect, it } from 'vitest'
+import { importQuestionnaires } from '../../../src/emulator/imports/questionnaire.ts'
+import { IdSpace, keyOf } from '../../../src/emulator/world/draw.ts'
+import type { Question } from '../../../src/emulator/world/records.ts'
+import { makeFolder, removeFolder } from '../../support/folders.ts'
+
+const folder = makeFolder('tables-')
+afterAll(() => removeFolder(folder))
+
+const key = keyOf('tables')
+
+function questionsOf(item: readonly object[]): readonly Question[] {
+  const content = { resourceType: 'Questionnaire', item: [{ linkId: 'first', type: 'string' }, ...item] }
+  writeFileSync(join(folder, 'x.json'), JSON.stringify(content))
+  const { forms, failed } = importQuestionnaires(folder)
+  expect(failed).toEqual([])
+  return forms[0]!(new IdSpace(key), key, 0).questions.slice(1)
+}
+
+const TABLE = {
+  ...{ linkId: 'table', type: 'group', text: 'Table' },
+  extension: [
+    {
+      url: 'http://hl7.org/fhir/StructureDefinition/questionnaire-itemControl',
+      valueCodeableConcept: { coding: [{ code: 'gtable' }] },
+    },
+  ],
+}
+const row = (linkId: string, ...texts: string[]) => ({
+  ...{ linkId, type: 'choice', text: `Row ${linkId}` },
+  answerOption: texts.map((valueString) => ({ valueString })),
+})
+const group = (linkId: string, ...texts: string[]) => ({
+  ...{ linkId, type: 'group', text: `Row ${linkId}` },
+  item: texts.map((text, at) => ({ linkId: `${linkId}.${at}`, type: 'string', text })),
+})
+const textsOf = (parts: readonly { readonly text: string }[] | undefined) => parts?.map(({ text }) => text)
+
+it('a table of choices has those of its first row as columns, each once; every row keeps its own', () => {
+  const [table, ...rows] = questionsOf([
+    { ...TABLE, item: [row('a', 'yes', 'no', 'yes'), row('b', 'often', 'never'), row('c')] },
+  ])
+  expect([textsOf(table!.rows), textsOf(table!.columns)]).toEqual([
+    ['Row a', 'Row b', 'Row c'],
+    ['yes', 'no'],
+  ])
+  expect(rows.map(({ choices, block }) => [block, ...choices.map((one) => one.text_value)])).toEqual([
+    [table!.id, 'yes', 'no', 'yes'],
+    [table!.id, 'often', 'never'],
+    [table!.id],
+  ])
+})
+
+it('a table of groups has a column for each text of their items, in the order in which they come first', () => {
+  const [table, ...cells] = questionsOf([
+    { ...TABLE, item: [group('a', 'Dose', 'Unit'), group('b', 'Unit', 'Time', 'Dose')] },
+  ])
+  expect([textsOf(table!.rows), textsOf(table!.columns)]).toEqual([
+    ['Row a', 'Row b'],
+    ['Dose', 'Unit', 'Time'],
+  ])
+  expect(cells.map(({ text, block }) => [text, block === table!.id])).toEqual(
+    ['Dose', 'Unit', 'Unit', 'Time', 'Dose'].map((text) => [text, true]),
+  )
+  const headings = [...table!.rows!, ...table!.columns!].map(({ id }) => id)
+  expect(new Set([...headings, ...cells.map(({ id }) => id)]).size).toBe(10)
+})
+
+it('a table that repeats, and one whose rows ask nothing, are no matrix of answers', () => {
+  const [repeated] = questionsOf([{ ...TABLE, repeats: true, item: [row('a', 'yes')] }])
+  expect(repeated!.question_type).toEqual({ question_type: 'repeated_block', question_subtype: 'table' })
+  expect([repeated!.rows, repeated!.columns]).toEqual([undefined, undefined])
+  const [empty] = questionsOf([{ ...TABLE, item: [] }])
+  expect(empty!.question_type).toEqual({ question_type: 'display_only', question_subtype: 'group' })
+  const [shown] = questionsOf([{ ...TABLE, item: [{ linkId: 's', type: 'display', text: 'Only shown' }] }])
+  expect([textsOf(shown!.rows), shown!.columns]).toEqual([['Only shown'], []])
+})
