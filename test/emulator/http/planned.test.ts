@@ -99,6 +99,13 @@ it('of two bursts the one that goes on refuses a request, the first of both if b
     '2',
     undefined,
   ])
+  expect([starts('/v2/forms'), starts('/v2/patients')].map((one) => one.get('throttle-burst'))).toEqual([
+    '2',
+    '3',
+  ])
+  expect([goesOn('/v2/forms'), goesOn('/v2/forms'), goesOn('/v2/forms'), goesOn('/v2/forms')]).toEqual([
+    ...['2', '3', '3', undefined],
+  ])
   // Other faults of the request stay.
   expect([
     ...bursts.goOn(
