@@ -1,4 +1,4 @@
-/** What is planned for the next requests, and which paths there are: each request gets its own, and no other one. */
+/** Faults planned for the next requests, and requests of no path: each request gets its own, and no other one. */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import { Bursts, fire, parseFaults } from '../../../src/emulator/faults.ts'
 import { type Emulator, startEmulator } from '../../../src/emulator/server.ts'

@@ -17,14 +17,14 @@ describe('a byte that is not UTF-8', () => {
     ['of a record without a name', '{"text":"How?","name":"x"}', '{"text":"\x96ow?","name":"x"}'],
     ['of a record with both', '{"text":"How?","last_name":"Lee"}', '{"text":"How?","last_name":"\x96ee"}'],
     [
-      'after letters of several bytes',
+      'after characters of several bytes',
       '{"city":"Žđ","last_name":"Lee"}',
       '{"city":"Å½Ä\x91","last_name":"\x96ee"}',
     ],
     ['of an export, in its second half', 'ID,Name\r\n1,ANN\r\n2,Bob\r\n', 'ID,Name\r\n1,ANN\r\n2,B\x96b\r\n'],
     ['of an empty text: none', '{"last_name":""}', '{"last_name":""}'],
     ['without a text: none', '{"count":0}', '{"count":0}'],
-    ['of an export without letters: none', '1,2\r\n', '1,2\r\n'],
+    ['of an export without lower case: none', '1,2\r\n', '1,2\r\n'],
   ])('is put into the text %s', (_where, body, expected) => {
     expect(latin(faultsOf('invalid-utf8'), body)).toBe(expected)
   })
