@@ -187,6 +187,7 @@ describe('a file of teams', () => {
         team({ name: 'south', apiVersion: '', bodyKeys: { webhookTestId: 'config_id' } }),
       ),
       INTAKE_TIMEZONE: 'Europe/Berlin',
+      INTAKE_CONCURRENCY: '8',
     }
     expect(readConfig(env).teams).toMatchObject([
       {
@@ -201,7 +202,7 @@ describe('a file of teams', () => {
         name: 'south',
         timezone: 'Europe/Berlin',
         apiVersion: '',
-        concurrency: 4,
+        concurrency: 8,
         bodyKeys: { webhookTestId: 'config_id' },
       },
     ])
@@ -272,6 +273,11 @@ describe('a file of teams', () => {
       'with a key that is missing',
       { teams: [{ ...team(), apiKey: undefined }] },
       /INTAKE_CONFIG teams\.0\.apiKey must be set too/,
+    ],
+    [
+      'with an empty address and without a key',
+      { teams: [team({ baseUrl: '', apiKey: undefined })] },
+      /^INTAKE_CONFIG teams\.0\.apiKey must be set too$/,
     ],
     ['with an access that is empty', { teams: [team({ apiKey: '' })] }, /teams\.0\.apiKey: too small/],
     ['with a number for text', { teams: [team({ apiSecret: 7 })] }, /teams\.0\.apiSecret/],

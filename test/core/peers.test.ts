@@ -59,6 +59,7 @@ describe('a peer', () => {
     ['[fd00::9]', '10.0.0.1'],
     ['fe80::1%eth0', 'fe80:0:0:0'],
     ['::ffff:198.51.100.1', '198.51.100.1'],
+    ['::FFFF:198.51.100.1', '198.51.100.1'],
     ['198.51.100.1:', 'unknown'],
     ['x198.51.100.1:80', 'unknown'],
   ])('behind a trusted proxy with the header %j is %s', (forwarded, name) => {

@@ -127,3 +127,12 @@ test('of two equal instants it returns either; otherwise the later', () => {
   const [a, b] = [instantOf(1), instantOf(2)]
   expect([laterOf(a, b), laterOf(b, a), laterOf(a, a)]).toEqual([b, b, a])
 })
+
+test('part of a microsecond is cut off, so that an instant is never later than its time', () => {
+  expect([0.999, 1.5, 1_999_999.9, -0.5].map((micros) => instantOf(micros))).toEqual([
+    '1970-01-01T00:00:00.000000Z',
+    '1970-01-01T00:00:00.000001Z',
+    '1970-01-01T00:00:01.999999Z',
+    '1969-12-31T23:59:59.999999Z',
+  ])
+})

@@ -41,6 +41,7 @@ describe('a command', () => {
       message: 'the warehouse has several teams: name one with --team',
       hint: 'use one of: a, b',
       variable: '--team',
+      code: 'unknown_team',
     })
     expect(errorOf(() => selectTeam(teams('a', 'b'), undefined, 'configuration'))).toMatchObject({
       message: 'the configuration has several teams: name one with --team',
@@ -50,6 +51,7 @@ describe('a command', () => {
       message: 'the warehouse has no team yet',
       hint: 'run intake-sync backfill, which creates the teams of the configuration',
       variable: '--team',
+      code: 'unknown_team',
     })
   })
 
@@ -66,6 +68,7 @@ describe('a command', () => {
           message: `the configuration has no team "${name}"`,
           hint: `use one of: ${known.map((team) => team.name).join(', ')}`,
           variable: '--team',
+          code: 'unknown_team',
         })
       }
       expect(errorOf(() => selectTeams(teams('a'), name, 'warehouse', 'TEAM'))).toMatchObject({

@@ -10,13 +10,14 @@ const SECOND = 1_000_000
 function open(options: Partial<LimiterOptions> = {}) {
   let now = 1_000 * SECOND
   let pauses: { readonly milliseconds: number; readonly end: () => void }[] = []
-  let most = 0
+  let [most, started] = [0, 0]
   const clock = {
     now: () => now,
     sleep: (milliseconds: number, signal?: AbortSignal) =>
       new Promise<void>((end, fail) => {
         const pause = { milliseconds, end }
         pauses.push(pause)
+        started += 1
         most = Math.max(most, pauses.length)
         signal?.addEventListener('abort', () => {
           pauses = pauses.filter((each) => each !== pause)
@@ -32,15 +33,16 @@ function open(options: Partial<LimiterOptions> = {}) {
   const acquire = (signals: readonly AbortSignal[] = [], kind = {}) =>
     limiter.acquire(signals, { since: now, again: false, ...kind })
   /** Lets the present pause pass, which must be the only one. */
-  const pass = async () => {
+  const pass = async (meanwhile = () => {}) => {
     const [pause] = pauses.splice(0, 1)
     now += pause!.milliseconds * 1_000
     pause!.end()
+    meanwhile()
     await turn()
     return pause!.milliseconds
   }
   const waits = () => pauses.map(({ milliseconds }) => milliseconds)
-  return { acquire, pass, waits, turn, mostPauses: () => most }
+  return { acquire, pass, waits, turn, mostPauses: () => most, started: () => started }
 }
 
 test('many calls wait for one timer, which is set anew for each of them', async () => {
@@ -58,6 +60,24 @@ test('many calls wait for one timer, which is set anew for each of them', async 
   await Promise.all(calls)
   expect(granted).toEqual([0, 1, 2, 3, 4, 5])
   expect([mostPauses(), waits()]).toEqual([1, []])
+})
+
+test('one pause is enough for a call, and a timer that was replaced when it ended does nothing', async () => {
+  const { acquire, pass, waits, turn, started } = open({ rateLimit: { requests: 11, seconds: 10 } })
+  ;(await acquire()).accepted()
+  const second = acquire()
+  await turn()
+  // 816.4 ms: an eleventh of the window with its margin, less what may be sent early.
+  expect(waits()).toEqual([817])
+  let third: ReturnType<typeof acquire> | undefined
+  await pass(() => {
+    third = acquire()
+  })
+  await second
+  expect([started(), waits().length]).toEqual([2, 1])
+  await pass()
+  await third
+  expect([started(), waits()]).toEqual([2, []])
 })
 
 test('a call that is aborted leaves a timer only if another waits', async () => {
