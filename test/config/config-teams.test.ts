@@ -290,6 +290,11 @@ describe('a file of teams', () => {
     ['with a limit that is a number', { teams: [team({ rateLimit: 20 })] }, /teams\.0\.rateLimit: invalid/],
     ['with two of one name', { teams: [team(), team({ apiKey: CANARY })] }, /two teams have the same name/],
     [
+      'with two others of one name',
+      { teams: [team(), team({ name: 'south' }), team({ name: 'south', apiKey: CANARY })] },
+      /two teams have the same name/,
+    ],
+    [
       'with an open address',
       { teams: [team({ baseUrl: `http://${CANARY}.example.com` })] },
       /teams\.0\.baseUrl/,

@@ -35,13 +35,17 @@ test('a field with a meaning in JavaScript is kept like any other', () => {
 })
 
 test('a value of another type is drift if it is no text; problems found before come first and stay', () => {
-  const earlier = [{ path: 'city', reason: 'earlier', original: 'x' }]
+  const earlier = [
+    { path: 'city', reason: 'earlier', original: 'x' },
+    { path: 'state', reason: 'earlier', original: [1] },
+  ]
   const record = valuesOf('{"id":"p","date_birth":7,"created_at":"soon","patient_tags":{"Ann":1}}')
   const { problems, drift } = mapRecord(newly('patients'), record, earlier)
-  expect(problems.map(({ path }) => path)).toEqual(['city', 'date_birth', 'created_at', 'patient_tags'])
+  expect(problems.map(({ path }) => path)).toEqual(['city', 'state', 'date_birth', 'created_at', 'patient_tags'])
   expect(drift).toEqual([
+    { path: 'state', type: 'array' },
     { path: 'date_birth', type: 'number' },
     { path: 'patient_tags', type: 'object' },
   ])
-  expect(earlier).toHaveLength(1)
+  expect(earlier).toHaveLength(2)
 })

@@ -173,6 +173,10 @@ describe('a dead letter', () => {
 
   test('has no value that its stream stores in no table', () => {
     expect(deadLetterOf({ signature_secret: 'x' }, 'webhook_configs').body).toBe('{}')
+    const deep = { id: 'w', signature_secret: 'x', sources: nested(402) }
+    const { recordId, reason, body } = deadLetterOf(deep, 'webhook_configs')
+    expect([recordId, reason]).toEqual(['w', 'nested more than 400 levels deep'])
+    expect(JSON.parse(body as string)).toEqual({ id: 'w', sources: nested(402) })
   })
 })
 
