@@ -69,3 +69,38 @@ test('a cell is escaped for COPY wherever its record holds what has to be', () =
   expect(answers![0]).toContain('x\\n"text text')
   expect(cells!.map((line) => line.split('\t').at(-2))).toEqual(['a\\\\b', 'plain', undefined])
 })
+
+test('what is found is counted for each team, also in a record with nothing but an unknown field', () => {
+  const lines = openLines(responses)
+  const add = (teamId: number, record: object) => {
+    const read = readRecord(record, {
+      ...{ teamId, stream: responses, origin: 'run:1 page:1', invalidUtf8: false },
+      observedAt: '2026-01-01T00:00:00.000000Z' as Instant,
+    })
+    if (read.kind === 'record') lines.add(read.envelope)
+  }
+  add(10, { id: 'a', mood: 'x' })
+  add(9, { id: 'a', mood: 1, is_skipped: 'perhaps', answers: [{ answer_text: [1] }, 7] })
+  add(10, { id: 'b', mood: 'x', is_skipped: 2, is_archived: [], files: [1, { size: 'x' }, { size: 'y' }] })
+  const { findings, teamIds, count, tombstones } = lines.build()
+  expect([teamIds, count, tombstones, findings.problems]).toEqual([[9, 10], 3, 0, 6])
+  expect([...findings.problemsAt].map(([key, times]) => `${key} ${times}`)).toEqual([
+    '[9,"is_skipped","not true or false"] 1',
+    '[10,"is_skipped","not true or false"] 1',
+    '[10,"is_archived","not true or false"] 1',
+    '[10,"files[]","not an object"] 1',
+    '[10,"files[].size","not a whole number of eight bytes"] 2',
+  ])
+  expect([...findings.driftAt].map(([key, times]) => `${key} ${times}`)).toEqual([
+    '[10,"mood","string"] 2',
+    '[9,"mood","number"] 1',
+    '[10,"is_skipped","number"] 1',
+    '[10,"is_archived","array"] 1',
+    '[10,"files[]","number"] 1',
+  ])
+  expect([lines.build().findings, lines.count, lines.build().teamIds]).toEqual([
+    { problems: 0, problemsAt: new Map(), driftAt: new Map() },
+    0,
+    [],
+  ])
+})

@@ -87,6 +87,23 @@ describe('the unused part of a window', () => {
     expect(margin.jitter(SECOND / 10)).toBe(10_000)
   })
 
+  test('follows the mean and the deviation of the latest answers, each a thirty-second of them at least', () => {
+    const margin = new Margin()
+    const found = [100_000, 104_000, 102_000, 110_000].map((roundTrip) => {
+      margin.measure(roundTrip)
+      return [margin.meanRoundTrip, margin.of(SECOND), margin.jitter(SECOND)]
+    })
+    expect(found).toEqual([
+      [100_000, 8_000, 1_000],
+      [102_000, 9_000, 2_000],
+      [102_000, 8_500, 1_000],
+      [104_000, 9_000, 2_000],
+    ])
+    for (let each = 4; each < 100; each++) margin.measure(104_000)
+    margin.measure(104_330)
+    expect(margin.meanRoundTrip).toBeCloseTo(104_010, 6)
+  })
+
   test('one long pause of the process is no jitter of the network', () => {
     const margin = new Margin()
     for (let each = 0; each < 20; each++) margin.measure(50_000)
