@@ -41,7 +41,13 @@ test('a value of another type is drift if it is no text; problems found before c
   ]
   const record = valuesOf('{"id":"p","date_birth":7,"created_at":"soon","patient_tags":{"Ann":1}}')
   const { problems, drift } = mapRecord(newly('patients'), record, earlier)
-  expect(problems.map(({ path }) => path)).toEqual(['city', 'state', 'date_birth', 'created_at', 'patient_tags'])
+  expect(problems.map(({ path }) => path)).toEqual([
+    'city',
+    'state',
+    'date_birth',
+    'created_at',
+    'patient_tags',
+  ])
   expect(drift).toEqual([
     { path: 'state', type: 'array' },
     { path: 'date_birth', type: 'number' },
