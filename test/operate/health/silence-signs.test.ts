@@ -23,9 +23,13 @@ it('deliveries count as missing by team, also where no configuration was read; a
       from (values (2, 'own', null::boolean, null::timestamptz), (3, 'own', false, null), (3, 'other', true, null), (4, 'other', true, null)) given (team_id, id, is_active, deleted_at);
     insert into intake.webhook_deliveries
       (team_id, id, event_id, webhook_config_id, status, response_status_code, next_retry_at, created_at, _version, _origin)
-    select team_id, id, id, config_id, 'x', code, retry_at, now() - age, now(), 'test'
+    select team_id, id, split_part(id, ' ', 1), config_id, 'x', code, retry_at, now() - age, now(), 'test'
     from (values
-      (1, 'd1', 'own', 200, null::timestamptz, interval '1 hour'), (1, 'd2', 'own', 200, null, '2 hours'),
+      -- Of several attempts: the next one, whether any was delivered, and when the first was made.
+      (1, 'd7 again', 'own', 500, now() + interval '1 hour', interval '1 hour'), (1, 'd7 first', 'own', 500, now() - interval '1 hour', '2 hours'),
+      (1, 'd8 again', 'own', 200, null, '1 hour'), (1, 'd8 first', 'own', 500, now() - interval '1 hour', '2 hours'),
+      (1, 'd9 again', 'own', 200, null, '1 hour'), (1, 'd9 first', 'own', 500, null, '6 hours'),
+      (1, 'd1', 'own', 200, null, '1 hour'), (1, 'd2', 'own', 200, null, '2 hours'),
       (1, 'd3', 'own', 500, null, '1 hour'), (1, 'd4', 'own', 500, now() + interval '1 hour', '1 hour'),
       (1, 'd5', 'own', 200, null, '6 hours'), (1, 'd6', 'other', 200, null, '1 hour'),
       (2, 'd1', 'own', 200, null, '1 hour'), (4, 'd1', 'other', 200, null, '1 hour')
@@ -35,7 +39,7 @@ it('deliveries count as missing by team, also where no configuration was read; a
   expect(
     signs.map((each) => [each.team, each.deliveredMissing, each.failedMissing, each.configurations]),
   ).toEqual([
-    ['a deliveries', 2, 1, none],
+    ['a deliveries', 3, 1, none],
     ['b both', 1, 0, { ...none, active: 1 }],
     ['c configurations', 0, 0, { ...none, inactive: 1 }],
     ['d others', 0, 0, none],
@@ -108,7 +112,7 @@ it('settling the check keeps what may still be missing, and since when and until
     insert into intake.teams (name) values ('north'), ('south');
     insert into intake_ops.webhook_secrets (team_id, config_id, secret, created_at, retired_at) values
       (1, 'own', 's', now() - interval '10 days', null), (1, 'retired', 's', now() - interval '10 days', now());
-    insert into intake_ops.removed_events (team_id, event_hash) values (1, sha256('erased'))`)
+    insert into intake_ops.removed_events (team_id, event_hash) values (1, sha256('erased')), (2, sha256('lost'))`)
   const deliver = async (
     ...given: readonly (readonly [team: number, config: string, event: string, days: number])[]
   ) => {

@@ -180,12 +180,17 @@ it('a team that no worker has in its configuration waits after five minutes, and
 })
 
 it('a team whose turn has not come, because workers are busy with the run, does not wait; a run that no worker has begun does', async () => {
-  await plan('north', 'south')
+  const first = await plan('north', 'south')
   const worker = await startWorker()
   await worker.claim('north', 1)
   await pass(10)
   await worker.lives()
   expect(await waiting()).toEqual([])
+  // Nor does it while another team was served only once meanwhile.
+  await worker.claim('north', 1)
+  expect(await waiting()).toEqual([])
+  await worker.claim('north', 1)
+  expect(await waiting()).toEqual([['south', first, 4, 1, 10]])
   await query(warehouse.url, 'delete from intake_ops.slices where team_id = $1', [ids.south])
   const second = await plan('south')
   await pass(6)

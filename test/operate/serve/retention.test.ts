@@ -74,8 +74,10 @@ describe('of superseded payloads and of what runs left', () => {
       [scene.teamId],
     )
     await query(
-      `insert into intake_ops.runs (kind, started_at) values ('backfill', now() - interval '50.5 hours')`,
+      `insert into intake_ops.runs (kind, started_at) values
+         ('backfill', now() - interval '30 hours'), ('backfill', now() - interval '50.5 hours'), ('backfill', now())`,
     )
+    // Of several, since the first of them began.
     expect(await pruned({ historyDays: 1 })).toMatchObject({ history: 50 })
     await query(`update intake_ops.runs set status = 'succeeded', finished_at = now()`)
     expect(await pruned({ historyDays: 1 })).toMatchObject({ history: 27 })
