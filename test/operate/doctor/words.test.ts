@@ -166,7 +166,7 @@ test('of two teams, one has no credentials and one has all that the service give
   await ask(
     database.url,
     `insert into intake.teams (name) values ('north'), ('south');
-     insert into intake_ops.alerts (team_id, cause, attempts) values (2, 'drift', 3), (1, 'drift', 0)`,
+     insert into intake_ops.alerts (team_id, cause, attempts) values (1, 'drift', 2), (2, 'drift', 3), (1, 'defect', 0)`,
   )
   const access = { baseUrl: service.url, apiKey: 'k', apiSecret: 's', apiVersion: '', concurrency: 1 }
   const options = {
@@ -186,7 +186,7 @@ test('of two teams, one has no credentials and one has all that the service give
       [name, status, detail, hint].filter((each) => each !== null),
     )
   const shown = linesOf(await runChecks({ ...options, alerts: { secret: 'a' } }))
-  const alerts = ['alerts', 'warning', '1 could not be posted, tried 3 time(s)']
+  const alerts = ['alerts', 'warning', '2 could not be posted, tried 3 time(s)']
   const at = shown.findIndex(([name]) => name === 'schema')
   expect(shown[at]).toEqual(['schema', 'ok', expect.stringMatching(/^\d+ migrations, up to date$/)])
   expect(shown.slice(0, at).map(([name, status]) => [name, status])).toEqual(
