@@ -122,10 +122,10 @@ it('the audit names as many questions as two thousand characters have room for, 
   const { ask } = openScene(serveQuestions)
   const few = QUESTIONS.length
   /** With a space after it, the key of the question is that long. */
-  const put = (length: number, letter: string) => {
-    const question = { ...QUESTIONS[0]!, question_id: letter }
-    const short = JSON.stringify([question.team, question.form_id, letter]).length
-    QUESTIONS.push({ ...question, question_id: letter.repeat(length - short) })
+  const put = (length: number, initial: string) => {
+    const question = { ...QUESTIONS[0]!, question_id: initial }
+    const short = JSON.stringify([question.team, question.form_id, initial]).length
+    QUESTIONS.push({ ...question, question_id: initial.repeat(length - short) })
   }
   put(1_200, 'a')
   put(800, 'b')

@@ -1,4 +1,4 @@
-/** What is read of several runs of several teams: the newest outcome of each kind and stream, and which streams are busy. */
+/** Several runs of several teams: the newest outcome of each kind and stream is read, and which streams are busy. */
 import { expect, test } from 'vitest'
 import { readRunsNow } from '../../../src/operate/alerts/runs-now.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
