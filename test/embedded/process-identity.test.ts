@@ -25,9 +25,13 @@ describe('the identity of a process', () => {
     expect(identityOf(pid)).toBeUndefined()
   })
 
-  test('ends with the process', async () => {
+  test('ends with the process, not while it is stopped', async () => {
     const child = spawn('sleep', ['60'])
     const identity = identityOf(child.pid!)!
+    expect(isRunning(identity)).toBe(true)
+    child.kill('SIGSTOP')
+    if (process.platform === 'linux')
+      await expect.poll(() => readFileSync(`/proc/${child.pid}/stat`, 'utf8')).toMatch(/\) T /)
     expect(isRunning(identity)).toBe(true)
     child.kill('SIGKILL')
     await once(child, 'exit')
@@ -92,11 +96,13 @@ describe('on systems without /proc', () => {
     () => {
       as('darwin')
       const own = makeFolder('ps-')
-      writeFileSync(join(own, 'ps'), '#!/bin/sh\necho "S+   in $LC_ALL of $TZ: $*"\n')
+      writeFileSync(join(own, 'ps'), '#!/bin/sh\ntest "$4" = 8 || echo "S+   in $LC_ALL of $TZ: $*"\n')
       chmodSync(join(own, 'ps'), 0o755)
       for (const [name, value] of Object.entries({ PATH: own, TZ: 'Asia/Tokyo', LC_ALL: 'de_DE' }))
         vi.stubEnv(name, value)
       expect(identityOf(7)).toBe('7 in C of UTC: -o stat=,lstart= -p 7')
+      // It may say nothing of a process that is gone.
+      expect(identityOf(8)).toBeUndefined()
       removeFolder(own)
       // Without ps, nothing is known of any process.
       expect(identityOf(7)).toBeUndefined()
