@@ -187,6 +187,19 @@ test('a lock that is gone at the end has been removed by somebody; one that cann
   })
 })
 
+test('a lock that a third process took while that of another was put back is left to the third', async () => {
+  const path = join(newFolder(), 'lock')
+  await withLock(path, 60_000, async () => {
+    writeFileSync(path, 'of another')
+    const third = (_: unknown, to: unknown) => {
+      if (to === path) writeFileSync(path, 'of a third')
+    }
+    for (const name of ['link', 'rename']) before.set(name, third)
+  })
+  expect(readFileSync(path, 'utf8')).toBe('of a third')
+  expect(readdirSync(dirname(path))).toEqual(['lock'])
+})
+
 /** A child of a server that works in the directory `cluster`. */
 async function childOf(cluster: string): Promise<number> {
   const user = ROOT ? { uid: 65_534, gid: 65_533 } : {}

@@ -5,6 +5,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -54,6 +55,35 @@ test('a file has its name only once its text is on the disk', async () => {
   await writePrivate(path, 'second')
   expect(named).toEqual([false, false])
 })
+
+test.runIf(process.platform === 'linux')(
+  'no file stays open, also not one whose text does not come to the disk; that one has no name',
+  async () => {
+    const folder = newFolder()
+    const inFolder = () =>
+      readdirSync('/proc/self/fd').filter((fd) => {
+        try {
+          return readlinkSync(`/proc/self/fd/${fd}`).startsWith(folder)
+        } catch {
+          return false
+        }
+      })
+    const [written, created] = [join(folder, 'written'), join(folder, 'created')]
+    await writePrivate(written, 'first')
+    await createPrivate(created, 'x')
+    expect(inFolder()).toEqual([])
+    const handle = await open(base)
+    const synced = vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'sync')
+    await handle.close()
+    onTestFinished(() => synced.mockRestore())
+    synced.mockRejectedValue(new Error('no space'))
+    for (const path of [written, join(folder, 'other')])
+      await expect(writePrivate(path, 'second')).rejects.toThrow('no space')
+    await expect(createPrivate(join(folder, 'third'), 'x')).rejects.toThrow('no space')
+    expect([inFolder(), readFileSync(written, 'utf8')]).toEqual([[], 'first'])
+    expect(readdirSync(folder).filter((name) => !name.includes('.draft-'))).toEqual(['created', 'written'])
+  },
+)
 
 test('of many who create a file one succeeds, the file is hers, and nothing else is left', async () => {
   const folder = newFolder()
