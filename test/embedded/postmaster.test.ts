@@ -106,9 +106,12 @@ describe('the server of a home', () => {
     expect(findPostmaster(home)).toBeUndefined()
     await removeStalePidFile(home)
     expect(existsSync(path)).toBe(false)
-    pidFile((await run('postgres', home.cluster)).pid!)
-    await removeStalePidFile(home)
-    expect(existsSync(path)).toBe(true)
+    const { pid } = (await run('postgres', home.cluster)) as { pid: number }
+    for (const status of ['starting', 'stopping', 'ready   ']) {
+      pidFile(pid, status)
+      await removeStalePidFile(home)
+      expect(existsSync(path)).toBe(true)
+    }
   })
 })
 

@@ -150,6 +150,12 @@ test.each([
   ['', 'node:internal\nError: spawn ENOENT\n    at x\n', ': spawn ENOENT'],
   ['2026 [7] FATAL:  old\n', '', ': old'],
   [`FATAL:  too old\n${'line\n'.repeat(20)}`, '', ''],
+  // Of the last twenty lines, an empty one included.
+  [`FATAL:  too old\n${'line\n'.repeat(19)}`, undefined, ''],
+  [`FATAL:  old enough\n${'line\n'.repeat(18)}`, undefined, ': old enough'],
+  ['2026 [7] FATAL:  of the server\n', 'Error: of the supervisor\n', ': of the supervisor'],
+  ['2026 [7] FATAL:  before that: Error: and this\n', '', ': before that: Error: and this'],
+  ['2026 [7] LOG:  an error\n', 'a fatal one\n', ''],
   [undefined, undefined, ''],
 ])(
   'a server that does not start is reported with the last reason in its log: %j',
