@@ -164,7 +164,7 @@ describe('for researchers', () => {
       // Somebody decided to show these.
       ...given('Shown', false, [...located, ...fine]),
       ...['Other', 'Shown'].flatMap((question) => given(question, true, identified)),
-      ...given('Shown', false, ['a@b', '1123-45-6789', '123-45-67890', '-123-45-6789']),
+      ...given('Shown', false, ['a@b', '1123-45-6789', '123-45-67890', '-123-45-6789', '123-45-6789-1']),
       ...['City?', 'Your TOWN', 'a village', 'county', 'zip', 'ZIPcode', 'zip code', 'Postal code'].flatMap(
         (question) => given(question, true, ['Ede']),
       ),
