@@ -52,6 +52,8 @@ it.each([
   ['{"errors": [1]}', '{"errors":[1]}'],
   ['"why"', 'why'],
   ['{"detail": null, "a": 1}', '{"detail":null,"a":1}'],
+  ['{"detail": "", "a": 1}', null],
+  ['{"detail": {"email": ["bad", "known"]}, "a": 1}', '{"email":["bad","known"]}'],
   ['null', null],
   ['""', null],
   ['<p>proxy</p>', null],

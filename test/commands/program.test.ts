@@ -113,6 +113,23 @@ it('an error of usage is wrapped to the terminal that it is written to, and to n
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(50)
 })
 
+it('an error has its document wherever --json stands, and none without it', async () => {
+  for (const words of [
+    ['--json', 'nothing'],
+    ['nothing', '--json'],
+    ['webhooks', '--json', 'nothing'],
+  ]) {
+    const { code, stdout } = await run(...words)
+    expect([code, JSON.parse(stdout).error]).toEqual([
+      ...[2, expect.objectContaining({ code: 'usage', hint: 'add --help for usage' })],
+    ])
+  }
+  for (const words of [['nothing'], ['webhooks'], ['wait', 'patient']])
+    expect(await run(...words)).toMatchObject({ code: 2, stdout: '' })
+  const known = await run('wait', '--json', 'patient')
+  expect([known.code, JSON.parse(known.stdout).error.code]).toEqual([2, 'unknown_stream'])
+})
+
 it('the document of an error has its hint under both names, and where it is explained', async () => {
   const { code, stdout } = await run('wait', 'patient', '--json')
   const { error } = JSON.parse(stdout)

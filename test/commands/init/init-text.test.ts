@@ -186,6 +186,23 @@ describe('the end', () => {
     ])
   })
 
+  it('names every team, change, note and check', () => {
+    const south = { ...probe, team: 'south', base_url: 'https://s.example.com', requests: 7, seconds: 100 }
+    const check = { name: 'schema', status: 'failed', detail: 'behind', hint: 'migrate' } as const
+    const changed = [...result.changed, { name: 'LOG_LEVEL', before: 'info', after: 'warn' }]
+    const several = { ...result, probe: [probe, south], changed, checks: [...result.checks, check] }
+    const text = resultText(context, { ...several, notes: ['a note', 'another'] }, '')
+    expect(text.match(/^(service|a first|settings|note:| {2}[+~]|ok|failed|\d) ?.*$/gm)).toEqual([
+      'service https://f.example.com, sandbox',
+      'a first backfill makes at least 20 requests (1.3 permitted a second): about 16 s',
+      'service https://s.example.com, sandbox',
+      'a first backfill makes at least 7 requests (1.3 permitted a second): about 1 min 40 s',
+      ...['settings in /srv/own settings.env: 2 changed', '  + INTAKE_API_KEY=(hidden)'],
+      ...['  ~ LOG_LEVEL=info → warn', 'note: a note', 'note: another'],
+      ...['ok       disk    free', 'failed   schema  behind', '1 ok, 0 warnings, 1 failed'],
+    ])
+  })
+
   it('names what need not be done: no change, no webhook, no limit, no file to name', () => {
     const known = { ...probe, environment: null, is_lower_bound: false, permitted_rate: null }
     const text = resultText(

@@ -140,6 +140,34 @@ it('of several teams the first that is refused is named', async () => {
   expect(await firstFailure(context, readConfig(configOf(one)))).toMatchObject({ name: 'credentials' })
 })
 
+it('each team is tried with its own credentials, and of two that are refused the first is named', async () => {
+  await using service = await startService((request, response) => {
+    response.setHeader('date', new Date().toUTCString())
+    const isNorth = request.headers['x-api-key'] === 'north'
+    response.setHeader('x-service-environment', isNorth ? 'production' : 'sandbox')
+    json(response, { count: isNorth ? 2 : 0, results: isNorth ? patients : [] })
+  })
+  const teams = ['north', 'south'].map((name) => ({
+    ...{ name, baseUrl: service.url, apiSecret: 's', apiKey: name },
+  }))
+  const found = await probed(context, readConfig(configOf(teams)))
+  expect(
+    found.map(({ team, base_url, streams }) => [
+      team,
+      base_url,
+      streams.find(({ stream }) => stream === 'patients')!.count,
+    ]),
+  ).toEqual([
+    ['north', service.url, 2],
+    ['south', service.url, 0],
+  ])
+  await using closed = await startService((_, response) => json(response, {}, 403))
+  const refused = teams.map((team) => ({ ...team, baseUrl: closed.url }))
+  expect(await firstFailure(context, readConfig(configOf(refused)))).toMatchObject({
+    name: 'credentials of north',
+  })
+})
+
 it('a connection without TLS is open to others unless it stays on this machine', () => {
   const addresses = ['10.0.0.5', '192.0.2.127', '2001:db8::1', '127.0.0.1', '127.9.0.1', '::1', null]
   const open = (ssl: boolean) => addresses.filter((address) => isOpen({ ssl, address }))

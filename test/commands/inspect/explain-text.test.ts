@@ -91,6 +91,63 @@ it('states come newest first with their origins, events in order of arrival, and
   expect(values).toContain('        city: Ulm → -\n        email: - → x\n')
 })
 
+it('of three states each has won over the one before it, and only the last is current', () => {
+  const change = (field: string) => [{ field, kind: 'changed', before: 1, after: 2 }]
+  const states = [
+    state({ supersededAt: '2026-01-02T00:00:00Z', origin: 'event:a' }),
+    state({
+      version: 'v2',
+      supersededAt: '2026-01-03T00:00:00Z',
+      wonBy: 'later version',
+      changes: change('b'),
+    }),
+    state({
+      version: 'v3',
+      deleted: true,
+      hash: '',
+      payload: null,
+      wonBy: 'later observation',
+      changes: change('c'),
+    }),
+  ]
+  const explained = { ...EXPLAINED, states } as unknown as Explained
+  const { states: shown, events } = explainDocument(explained, about) as {
+    states: Record<string, unknown>[]
+    events: unknown
+  }
+  expect(
+    shown.map((each) => [each.version, each.superseded_at, each.is_held, each.won_by, each.changes]),
+  ).toEqual([
+    ['v1', '2026-01-02T00:00:00Z', false, null, []],
+    ['v2', '2026-01-03T00:00:00Z', false, 'later version', [{ field: 'b', kind: 'changed' }]],
+    ['v3', null, true, 'later observation', [{ field: 'c', kind: 'changed' }]],
+  ])
+  expect(events).toEqual([
+    {
+      ...{ event_id: 'e', event_type: null, received_at: '2026-01-02T00:00:00Z' },
+      ...{ version: 'v2', hash: 'h', told: 'won' },
+    },
+    {
+      ...{ event_id: 'f', event_type: 'updated', received_at: '2026-01-03T00:00:00Z' },
+      ...{ version: null, hash: null, told: 'lost' },
+    },
+  ])
+  const lines = explainText(context, explained, about).split('\n').slice(0, 14)
+  expect(lines).toEqual([
+    'patients p of team north: deleted',
+    ...['', 'states, newest first:'],
+    'current  version v3, a tombstone',
+    '        from run:7 page:1 (backfill of 2026-01-01 00:00), read at o1 or later',
+    ...['        won by: later observation', '        changed: c'],
+    'earlier  version v2, content abcdef01',
+    '        from run:7 page:1 (backfill of 2026-01-01 00:00), read at o1 or later',
+    ...['        won by: later version; superseded 2026-01-03 00:00', '        changed: b'],
+    'earlier  version v1, content abcdef01',
+    '        from event:a, read at o1 or later',
+    '        first known state; superseded 2026-01-02 00:00',
+  ])
+})
+
 it('a record without a state is not called stored', () => {
   const nothing = { ...EXPLAINED, states: [], events: [], deadLetters: [], refetch: null }
   expect(explainText(context, nothing, about)).toBe('patients p of team north: not stored\n')
