@@ -72,16 +72,20 @@ test('several wait for one another, and what fails after one is not said to be d
     'create table intake_ops.steps (step text, at timestamptz default clock_timestamp())',
   )
   later.set('9995_one.sql', `-- In batches\n${add('one')}`)
-  later.set('9996_two.sql', `-- In batches\n${add('two')}`)
+  // One row at a time.
+  later.set(
+    '9996_two.sql',
+    `-- In batches\ninsert into intake_ops.steps select 'two ' || count(*) from intake_ops.steps having count(*) < 4`,
+  )
   later.set('9997_three.sql', `${add('three')}; select from intake_ops.nowhere`)
   await expect(migrate(warehouse.url)).rejects.toMatchObject({
     message: expect.stringMatching(/^migration 9997_three failed: .*; nothing was changed$/),
   })
   const steps = async () =>
     (await query(warehouse.url, 'select step from intake_ops.steps order by at')).map(({ step }) => step)
-  expect(await steps()).toEqual(['one', 'two'])
+  expect(await steps()).toEqual(['one', 'two 1', 'two 2', 'two 3'])
   expect((await migrationStatus(warehouse.url)).pending).toEqual(['9996_two', '9997_three'])
   later.set('9997_three.sql', add('three'))
   expect((await migrate(warehouse.url)).migrated).toEqual(['9996_two', '9997_three'])
-  expect(await steps()).toEqual(['one', 'two', 'three'])
+  expect(await steps()).toEqual(['one', 'two 1', 'two 2', 'two 3', 'three'])
 })

@@ -228,9 +228,10 @@ it('the command prints them with the rows of the tables, and applies nothing', a
   // A table in parts has the rows of all of them, once, and of one that was never analyzed none.
   await query(
     warehouse.url,
-    `select intake_raw.add_inbox_day('2026-01-01', 1);
-     update pg_class set reltuples = 125000 where oid in ('intake_raw.inbox'::regclass, 'intake_raw.inbox_rest'::regclass);
-     update pg_class set reltuples = -1 where oid = 'intake_raw.inbox_20260101'::regclass`,
+    `select intake_raw.add_inbox_day('2026-01-01', 1), intake_raw.add_inbox_day('2026-01-02', 1);
+     update pg_class set reltuples = 100000 where oid in ('intake_raw.inbox'::regclass, 'intake_raw.inbox_rest'::regclass);
+     update pg_class set reltuples = -1 where oid = 'intake_raw.inbox_20260101'::regclass;
+     update pg_class set reltuples = 25000 where oid = 'intake_raw.inbox_20260102'::regclass`,
   )
   const env = { DATABASE_URL: warehouse.url }
   const { statements } = JSON.parse((await runCommand(['migrate', '--plan', '--json'], env)).stdout)

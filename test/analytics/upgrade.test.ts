@@ -12,6 +12,7 @@ const MADE = 'select name, hash, made_at from intake_ops.view_files order by 1'
 interface Made {
   readonly name: string
   readonly hash: Buffer
+  readonly made_at: Date
 }
 
 describe('views', () => {
@@ -39,6 +40,7 @@ describe('views', () => {
     expect(await query(warehouse.url, VIEWS)).toEqual(before)
     // They are up to date then: the next start makes none.
     const made = await query<Made>(warehouse.url, MADE)
+    expect(made.map(({ made_at }, at) => made_at > first[at]!.made_at)).toEqual(first.map(() => true))
     expect(made.map(({ name, hash }) => [name, hash])).toEqual(first.map(({ name, hash }) => [name, hash]))
     await migrate(warehouse.url)
     expect(await query(warehouse.url, MADE)).toEqual(made)
