@@ -35,6 +35,43 @@ it('ids of the questions of an added form depend on its team, its place among th
   }
 })
 
+it('a record that is not there, or that another team has, is refused, and nothing changes', async () => {
+  await using emulator = await startEmulator({ port: 0, patients: 2 })
+  const { control, environments } = emulator
+  const [own, other] = environments[0]!.teams.map(({ name }) => name)
+  const { patients, forms } = control.world(other)
+  const [patient, form] = [patients.at(0)!, forms.at(0)!]
+  const question = form.questions[0]!.id
+  for (const id of [patient.id, form.id, 'x'])
+    for (const act of [
+      ...[() => control.updatePatient(id, { city: 'Ulm' }), () => control.deletePatient(id)],
+      ...[() => control.renameForm(id, 'N'), () => control.renameQuestion(id, question, 'N', own)],
+      () => control.deleteForm(id),
+    ])
+      expect(act).toThrow(new RangeError('no such record'))
+  expect(() => control.renameQuestion(form.id, 'x', 'N', other)).toThrow(new RangeError('no such question'))
+  expect([patients.at(0), forms.at(0), control.world().forms.touched().size]).toEqual([patient, form, 0])
+})
+
+it('a renamed form or question has the time of its change, and every other question stays', async () => {
+  await using emulator = await startEmulator({ port: 0, patients: 2, clock: stillClock })
+  const { control } = emulator
+  const questions = ['Q', 'R', 'S'].map((text) => ({ type: 'short_text', text }) as const)
+  const added = control.addForm({ name: 'Old', text: 'About', questions })
+  control.advance(1000)
+  const renamed = control.renameForm(added.id, 'New')
+  expect(renamed).toEqual({ ...added, name: 'New', updated_at: control.world().now() })
+  control.advance(1000)
+  const [first, second, third] = added.questions
+  expect(control.renameQuestion(added.id, second!.id, 'Reworded')).toEqual({
+    ...{ ...renamed, updated_at: control.world().now() },
+    questions: [first, { ...second, text: 'Reworded' }, third],
+  })
+  expect([added.created_at, added.text, control.addForm({ name: 'Bare' })]).toMatchObject([
+    ...[added.updated_at, 'About', { text: '', enabled: true, questions: [] }],
+  ])
+})
+
 it('time is advanced by nothing or more, up to the last time that a stamp can show', async () => {
   await using emulator = await startEmulator({ port: 0, patients: 1, clock: stillClock })
   const { control } = emulator

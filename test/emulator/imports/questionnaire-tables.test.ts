@@ -78,3 +78,38 @@ it('a table that repeats, and one whose rows ask nothing, are no matrix of answe
   const [shown] = questionsOf([{ ...TABLE, item: [{ linkId: 's', type: 'display', text: 'Only shown' }] }])
   expect([textsOf(shown!.rows), shown!.columns]).toEqual([['Only shown'], []])
 })
+
+it('an item belongs to the innermost table or repeated group around it, groups between them aside', () => {
+  const leaf = (linkId: string) => ({ linkId, type: 'string', text: linkId })
+  const plain = (linkId: string, ...item: object[]) => ({ linkId, type: 'group', text: linkId, item })
+  const repeated = (linkId: string, ...item: object[]) => ({ ...plain(linkId, ...item), repeats: true })
+  const questions = questionsOf([
+    plain(
+      'page',
+      repeated(
+        'outer',
+        leaf('a'),
+        plain('between', leaf('b'), repeated('inner', leaf('c')), leaf('d')),
+        leaf('e'),
+      ),
+      leaf('f'),
+      { ...repeated('again', leaf('g')), item: [{ ...leaf('g'), item: [leaf('h')] }] },
+    ),
+    leaf('i'),
+  ])
+  const named = (id: string | undefined) => questions.find((one) => one.id === id)?.text
+  expect(questions.map(({ text, block }) => [text, named(block)])).toEqual([
+    ['outer', undefined],
+    ['a', 'outer'],
+    ['b', 'outer'],
+    ['inner', 'outer'],
+    ['c', 'inner'],
+    ['d', 'outer'],
+    ['e', 'outer'],
+    ['f', undefined],
+    ['again', undefined],
+    ['g', 'again'],
+    ['h', 'again'],
+    ['i', undefined],
+  ])
+})

@@ -40,6 +40,26 @@ describe('a failed event', () => {
     expect(records[5]).toMatchObject({ next_retry_at: null, response_status_code: 500, status: 'failed' })
   })
 
+  it('is counted with those of all configurations of its team, over HTTP too', async () => {
+    await start({ clock: stillClock })
+    here.receiver.answer = answering(500)
+    const other = here.emulator.environments[1]!.teams[1]!.name
+    for (const path of ['one', 'two', 'three'])
+      await subscribe({
+        target_url: `${here.receiver.url}/${path}`,
+        ...(path === 'two' ? { sources: ['form'] } : {}),
+      })
+    for (let nth = 0; nth < 2; nth += 1) newPatient()
+    here.emulator.control.addForm({ name: 'F' })
+    await idle()
+    const counts = async (query = '') => (await here.caller.get(`/_control/webhooks${query}`, {})).body
+    expect(here.emulator.control.webhooks()).toMatchObject({ pending: 0, retrying: 7 })
+    expect([await counts(), await counts(`?team=${encodeURIComponent(other)}`)]).toEqual([
+      { pending: 0, retrying: 7 },
+      { pending: 0, retrying: 0 },
+    ])
+  })
+
   it('comes sooner when the clock runs faster', async () => {
     await start({ timeScale: 100 })
     here.receiver.answer = answering(503)
