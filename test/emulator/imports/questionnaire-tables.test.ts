@@ -113,3 +113,25 @@ it('an item belongs to the innermost table or repeated group around it, groups b
     ['i', undefined],
   ])
 })
+
+it('a question inside a question is on the page and in the section of that one, also after a group', () => {
+  const leaf = (linkId: string, ...item: object[]) => ({ linkId, type: 'string', text: linkId, item })
+  const group = (linkId: string, ...item: object[]) => ({ linkId, type: 'group', text: linkId, item })
+  const questions = questionsOf([
+    group('1', group('1.1', leaf('a')), leaf('b', leaf('c', leaf('d')))),
+    leaf('e', leaf('f')),
+    group('2', leaf('g')),
+    leaf('h', leaf('i')),
+  ])
+  expect(questions.map(({ text, page, section, row }) => [text, page, section, row])).toEqual([
+    ['a', 1, 1, 2],
+    ['b', 1, 2, 1],
+    ['c', 1, 2, 2],
+    ['d', 1, 2, 3],
+    ['e', 2, 1, 1],
+    ['f', 2, 1, 2],
+    ['g', 2, 1, 3],
+    ['h', 3, 1, 1],
+    ['i', 3, 1, 2],
+  ])
+})
