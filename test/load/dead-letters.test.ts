@@ -90,11 +90,14 @@ describe('storing dead letters', () => {
   test('counts a discarded one without waiting again; of another team or stream it waits', async () => {
     await put([deadLetter()])
     await mark('discarded')
-    expect(await put([deadLetter()], { runId: '5' })).toBe(0)
-    expect(await all()).toMatchObject([{ status: 'discarded', seen: 2, run: '5' }])
+    expect(await put([deadLetter(), deadLetter({ recordId: 'after' })], { runId: '5' })).toBe(1)
+    expect(await all()).toMatchObject([
+      { status: 'discarded', seen: 2, run: '5' },
+      { status: 'waiting', record_id: 'after' },
+    ])
     expect(await put([deadLetter()], { teamId: otherId })).toBe(1)
     expect(await put([deadLetter()], { stream: 'forms' })).toBe(1)
-    expect((await all()).map(({ status }) => status)).toEqual(['discarded', 'waiting', 'waiting'])
+    expect((await all()).map(({ status }) => status)).toEqual(['discarded', 'waiting', 'waiting', 'waiting'])
   })
 
   test('a repeated one was seen last now, and first when it came, also a discarded one', async () => {

@@ -64,6 +64,12 @@ const skipped = async (teamId = team) => {
 describe('is left out', () => {
   test.each<[string, Stream, string | null, unknown]>([
     ['the patient, by the id of the dead letter', 'patients', ERASED, 'null'],
+    [
+      'the patient, by the id of the dead letter, though its body has another',
+      'patients',
+      ERASED,
+      { id: ALIVE },
+    ],
     ['the patient, by the id in the body', 'patients', null, { id: ERASED, first_name: 'A' }],
     ['a record that names the patient', 'responses', 'r', { id: 'r', patient: ERASED }],
     ['a record with the patient in it', 'responses', 'r', { id: 'r', patient: { id: ERASED } }],
