@@ -27,12 +27,19 @@ beforeEach(() => {
   late.ends = false
 })
 
+/** Connections of users to supervisors. */
+let open = 0
+
 /** Attaches to a supervisor, which this process is, and which answers `leave` like this. */
 async function attached(name: string, answer: string | null): Promise<Attachment> {
   const directory = join(base, name)
   mkdirSync(directory)
   const server = createServer((socket) => {
     onTestFinished(() => void socket.destroy())
+    open += 1
+    socket.once('close', () => {
+      open -= 1
+    })
     socket.on('error', () => undefined)
     createInterface({ input: socket }).on('line', (line) => {
       if (line === 'token') socket.write('ready 1\n')
@@ -52,6 +59,7 @@ test('one that says nothing when its user leaves is lost after two minutes, and 
   late.ends = true
   expect(await attachment.leave()).toBe('lost')
   expect(pauses).toEqual([[120_000, { ref: false }]])
+  await expect.poll(() => open).toBe(0)
 })
 
 test('one that has stopped its server and stays is waited for two seconds', async () => {

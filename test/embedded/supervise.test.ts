@@ -69,7 +69,7 @@ describe('the address of a supervisor', () => {
 
 describe('a user of a server', () => {
   test('shows the token first, and waits until the server is ready', async () => {
-    const { home, lines } = await supervised((_, socket) => socket.write('starting\nready 5433\n'))
+    const { home, lines } = await supervised((_, socket) => socket.write('starting\nready 5433\nfailed\n'))
     const { port } = await attachedTo(home)
     expect([port, lines]).toEqual([5433, ['token']])
   })
@@ -104,6 +104,12 @@ describe('a user of a server', () => {
   ])('has no server where the supervisor %s', async (_, text, expected) => {
     const { home } = await supervised((__, socket) => void socket.end(text))
     expect(await attach(home)).toBe(expected)
+  })
+
+  test('goes from a supervisor whose server does not start, also where that one stays', async () => {
+    const { home } = await supervised((_, socket) => void socket.write('failed\n'))
+    expect(await attach(home)).toBe('failed')
+    await once(sockets.at(-1)!, 'close')
   })
 
   test('has none where nobody listens', async () => {

@@ -355,9 +355,11 @@ describe('a supervisor that ends before it has an address', () => {
     expect(statSync(join(home.directory, 'supervisor.log')).mode & 0o777).toBe(0o600)
   })
 
-  test('because it was killed may be tried again', async () => {
-    playing('kill -9 $$')
-    expect(await start()).toBe('killed')
+  test('because it was killed may be tried again, whatever the signal was', async () => {
+    for (const signal of [9, 15, 6]) {
+      playing(`kill -${signal} $$`)
+      expect(await start()).toBe('killed')
+    }
   })
 
   test('because its program cannot be run is an error', async () => {
