@@ -80,7 +80,7 @@ it('a world reports the changes of each table to each listener until that one le
   const [leave] = [listen('first'), listen('second')]
   const { patients, forms, packets, documents, messages, responses, packetResponses } = world
   const tables = { patients, forms, packets, documents, messages, responses, packetResponses }
-  for (const table of Object.values(tables) as Table<Item>[])
+  for (const table of Object.values(tables) as unknown as Table<Item>[])
     table.update(table.at(0)!.id, (old) => ({ ...old }))
   leave()
   service.advance(1_000_000)
