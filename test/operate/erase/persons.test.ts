@@ -30,6 +30,8 @@ test('payloads, superseded ones, events, dead letters, rows, and the patient in 
     is('own', { email: 'Own@x.org', first_name: 'Ann', last_name: 'Lee' }),
   )
   await past(teamId, 'patients', 'p', is('former', { phone_number: '+1 555' }))
+  // The same address under a former name, which a file may still have.
+  await past(teamId, 'patients', 'p', { id: 'p', email: 'OWN@x.org', first_name: 'Ann', last_name: 'Former' })
   await record(teamId, 'responses', 'r1', { patient: is('in a response') })
   await past(teamId, 'responses', 'r2', { patient: is('in a former response') })
   await record(teamId, 'responses', 'r3', { patient: { uid: 'p', external_id: 'by uid' } })
@@ -95,6 +97,11 @@ test('payloads, superseded ones, events, dead letters, rows, and the patient in 
   await line(teamId, 8, 'p', 'Anna')
   await line(teamId, 9, '4712', 'Zoe')
   await line(other, 10, null, 'anne')
+  await rows(
+    `insert into intake.export_rows (team_id, export_id, row_number, client_id, email, first_name, last_name)
+     values ($1, 'e', 11, '4713', 'own@X.org', 'ANN', 'former'), ($1, 'e', 12, '4714', 'own@x.org', 'Former', 'Ann')`,
+    [teamId],
+  )
 
   const patient = { teamId, id: 'p' }
   const found = new Map<StreamName, readonly string[]>([
@@ -106,15 +113,24 @@ test('payloads, superseded ones, events, dead letters, rows, and the patient in 
     ...['by uid', 'dead', 'former', 'formerly by uid', 'in a former response', 'in a record'],
     ...['in a response', 'in an event', 'in the row', 'own'],
   ])
-  expect([...identities.contacts].sort()).toEqual(['+1 555', '+1 777', 'Own@x.org'])
+  expect([...identities.contacts].sort()).toEqual(['+1 555', '+1 777', 'OWN@x.org', 'Own@x.org'])
   // Empty values make no name, and case makes no other one.
   expect(identities.names.map((values) => values.join(' ')).sort()).toEqual([
-    ...['Anna@x.org Anna Lee', 'Anne@x.org Anne Lee', 'Own@x.org Ann Lee'],
+    ...['Anna@x.org Anna Lee', 'Anne@x.org Anne Lee', 'OWN@x.org Ann Former', 'Own@x.org Ann Lee'],
   ])
   const clients = await findClients(session.db, patient, identities)
   expect(clients).toEqual({
     ids: [
-      ...['p', '4711', 'by uid', 'formerly by uid', 'in a former response', 'in a record', 'in a response'],
+      ...[
+        'p',
+        '4711',
+        '4713',
+        'by uid',
+        'formerly by uid',
+        'in a former response',
+        'in a record',
+        'in a response',
+      ],
       ...['in an event', 'in the row', 'own'],
     ],
     unnamed: [{ exportId: 'e', row: 7, values: ['anne@x.org', 'anne', 'Lee'] }],

@@ -1,5 +1,6 @@
 /** An erasure removes every trace of the patient's records, and nothing of other records, streams and teams. */
 import { expect, test } from 'vitest'
+import type { StreamName } from '../../../src/core/envelope.ts'
 import { nothingRemoved, removeRecords } from '../../../src/operate/erase/remove.ts'
 import { openScene } from '../../ingest/drain/scene.ts'
 
@@ -84,8 +85,24 @@ test('of each trace, that of the erased records', async () => {
   await verify(first, 1, 'forms', '{gone}', '{gone}', '[{"id": "gone"}]')
   await verify(first, 2, 'patients', '{gone}', '{gone}', '[{"id": "gone"}]')
 
+  // Rows of exports are compared with responses: a response that has the id of a patient is another.
+  const compared = ['r1', 'gone', 'r2', 'r3'].map((id) => ({ export_id: 'e', response_id: id }))
+  for (const [runId, team] of [
+    [first, 1],
+    [first, 2],
+  ] as const) {
+    await verify(runId, team, 'exports', '{}', '{}', '[]')
+    await rows(`update intake_ops.verifications set deep = $2 where team_id = $1 and stream = 'exports'`, [
+      team,
+      JSON.stringify({ rows: 9, differences: compared }),
+    ])
+  }
+
   const removed = nothingRemoved()
-  const found = new Map([['patients', ['gone', 'gone too']]] as const)
+  const found = new Map<StreamName, readonly string[]>([
+    ['patients', ['gone', 'gone too']],
+    ['responses', ['r3', 'r1']],
+  ])
   await removeRecords(scene.session.db, { teamId: 1, id: 'gone' }, found, removed)
 
   expect(removed).toEqual({ records: 2, history: 2, events: 2, deadLetters: 2, exportRows: 0 })
@@ -131,6 +148,14 @@ test('of each trace, that of the erased records', async () => {
       ],
     },
     { run: third, missing: [], extra: ['z', 'y'], different: [], count: 3 },
+  ])
+  const differences = await rows(
+    `select team_id as team, deep -> 'rows' as rows, jsonb_path_query_array(deep, '$.differences[*].response_id') as ids
+     from intake_ops.verifications where stream = 'exports' order by 1`,
+  )
+  expect(differences).toEqual([
+    { team: 1, rows: 9, ids: ['gone', 'r2'] },
+    { team: 2, rows: 9, ids: ['r1', 'gone', 'r2', 'r3'] },
   ])
   const untouched = { run: first, missing: ['gone'], extra: ['gone'], different: [{ id: 'gone' }], count: 3 }
   for (const [team, stream] of [
