@@ -116,6 +116,32 @@ test('of two events with one id, the one whose body it is comes back, and neithe
   ])
 })
 
+test('an event whose dead letter lacks what may not be stored comes back whole, and neither twice nor as another of its id', async () => {
+  const { session, teamId } = scene
+  const event = (file: string, key: string) =>
+    JSON.stringify({
+      ...{ id: 'with files', event_type: 'created', source: 'response', timestamp: '2026-01-01T00:00:00Z' },
+      data: { id: 'r', files: [{ url: `https://a.example/${file}${key}` }] },
+    })
+  for (const file of ['first', 'second'])
+    await scene.rows(
+      `insert into intake_raw.inbox (team_id, event_id, body_hash, received_on, received_at, source, record_id, body, status, attempts, settled_at)
+       values ($1, 'with files', sha256(convert_to($2, 'UTF8')), '2026-01-01', now(), 'response', 'r', convert_to($2, 'UTF8'), 'dead', 4, now())`,
+      [teamId, event(file, '?key=1')],
+    )
+  const id = await put('responses', 'r', 'event:with files', event('second', ''))
+  expect(await retryDeadLetters(session, [id])).toEqual([{ id, outcome: 'pending' }])
+  expect(
+    await scene.rows(
+      `select convert_from(body, 'UTF8') as body, status, attempts from intake_raw.inbox order by 1`,
+    ),
+  ).toEqual([
+    { body: event('first', '?key=1'), status: 'dead', attempts: 4 },
+    { body: event('second', '?key=1'), status: 'pending', attempts: 0 },
+  ])
+  expect(await asked()).toEqual([])
+})
+
 test('an id that does not wait stops all of them; those of a team that was removed wait on', async () => {
   const { session, teamId } = scene
   const [first, second] = [

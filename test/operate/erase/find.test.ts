@@ -115,7 +115,7 @@ test('a superseded state counts once, and as deleted only if its own record is, 
     await scene.rows(
       `insert into intake_raw.record_history (team_id, stream, id, version, observed_at, hash, origin, deleted, superseded_at, payload)
        values ($1, 'packet_responses', $2, ${STATE}, false, now(), $3)`,
-      [teamId, id, JSON.stringify({ id, responses: [{ id: member }] })],
+      [teamId, id, JSON.stringify({ id, responses: [{ id: 'of nobody' }, { id: member }, { id: 'r2' }] })],
     )
   for (const [team, stream, id, deleted] of [
     [teamId, 'packet_responses', 'twin', false],
