@@ -88,6 +88,38 @@ test('a superseded response is the patient’s, however it names the patient', a
   ])
 })
 
+test('rows that name the patient, and what contains one of them at any place, are the patient’s in their own team only', async () => {
+  const { teamId, session } = scene
+  const other = teamId + 1
+  await scene.rows(
+    `insert into intake.responses (team_id, id, patient_id, _version, _origin) values
+       ($1, 'a', 'rows', now(), 'test'), ($1, 'b', 'rows', now(), 'test'), ($1, 'c', 'another', now(), 'test'),
+       ($2, 'd', 'rows', now(), 'test'), ($2, 'a', 'another', now(), 'test')`,
+    [teamId, other],
+  )
+  await scene.rows(
+    `insert into intake.packet_response_members (team_id, packet_response_id, position, response_id) values
+       ($1, 'second', 1, 'c'), ($1, 'second', 2, 'a'), ($1, 'first', 1, 'b'), ($1, 'of another', 1, 'c'), ($1, 'of the other team', 1, 'd'),
+       ($2, 'of a twin', 1, 'a'), ($2, 'own', 1, 'd'), ($2, 'none', 1, null)`,
+    [teamId, other],
+  )
+  const foundOf = async (team: number) =>
+    [...(await findRecords(session.db, { teamId: team, id: 'rows' }))].map(([stream, ids]) => [
+      stream,
+      [...ids].sort(),
+    ])
+  expect(await foundOf(teamId)).toEqual([
+    ['patients', ['rows']],
+    ['responses', ['a', 'b']],
+    ['packet_responses', ['first', 'second']],
+  ])
+  expect(await foundOf(other)).toEqual([
+    ['patients', ['rows']],
+    ['responses', ['d']],
+    ['packet_responses', ['own']],
+  ])
+})
+
 test('identities that retention has removed are the patient’s own: neither another’s, nor those of the same id in another team', async () => {
   const { teamId, session } = scene
   for (const [team, id, hash] of [
