@@ -8,9 +8,12 @@ import { type Receiver, startReceiver } from '../receiver.ts'
 const addresses = vi.hoisted(() => new Map<string, { address: string; family: number }[]>())
 /** Names that cannot be resolved, and why. */
 const codes = vi.hoisted(() => new Map<string, string>())
+/** With which options names were resolved. */
+const asked = vi.hoisted(() => [] as object[])
 vi.mock('node:dns', async (original) => {
   const dns = await original<typeof import('node:dns')>()
   const lookup = (name: string, options: object, callback: (...found: unknown[]) => void) => {
+    asked.push(options)
     const known = addresses.get(name)
     const code = codes.get(name)
     if (code !== undefined) {
@@ -121,6 +124,8 @@ describe('a target outside loopback', () => {
       await new Promise((resolve) => lookUpLoopback('six.example', {}, (...all) => resolve(all))),
     ).toEqual([...[null, '::1', 6]])
     expect(await found({ all: true })).toEqual([null, [HERE, { address: '::1', family: 6 }]])
+    await found({ family: 4, hints: 1 })
+    expect(asked.at(-1)).toEqual({ family: 4, hints: 1, all: true })
   })
 
   it('includes a name without an address', async () => {
