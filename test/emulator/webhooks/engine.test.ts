@@ -23,7 +23,9 @@ vi.mock('../../../src/emulator/webhooks/sender.ts', () => ({
         new Promise((answer) => {
           here.posts.push({ url, event: JSON.parse(body.toString()), secret, answer })
         }),
-      close: async () => void (opened.closed += 1),
+      close: async () => {
+        opened.closed += 1
+      },
     }
   },
 }))
