@@ -149,7 +149,10 @@ const TABLES: readonly (readonly [table: string, text: string])[] = [
      e         12       C     c
      e         13       Lost  -
      e         14       N1    n1
-     e         15       Dt    dt`,
+     e         15       Dt    dt
+     e         16       T1    t1
+     e         17       D1    d1
+     e         18       C     c`,
   ],
   [
     'intake.export_rows',
@@ -169,6 +172,9 @@ const TABLES: readonly (readonly [table: string, text: string])[] = [
      e         1          13       lost#
      e         1          14       #7
      e         1          15       199#-02-03
+     e         1          16       No
+     e         1          17       201#-02-03
+     e         1          18       One#
      e         2          8        none
      e         2          9        No
      e         2          12       One#,~Two#
@@ -228,7 +234,7 @@ const VIEWS = {
     # empty   ann -     false true  -     2026-01-0#T00:00 - - - - - - - - '' [""] - - - false false - - - - -
     # nothing -   -     -     -     -     - - - - - - - - - - - - - - false true - - - - -`,
   'intake_exports.export_visits': `
-    # 1 ann    2026-01-0#T00:00 2026-02-0#T00:00 true  once #7 true  200# words# Two#       199#
+    # 1 ann    2026-01-0#T00:00 2026-02-0#T00:00 true  once #7 true  200# words# One#       199#
     # 2 nobody -                -                -     -    -  false -    -      One#,~Two# -
     # 3 -      -                2026-02-0#T00:00 false -    #5 -     -    -      -          -`,
 } as const
