@@ -155,6 +155,17 @@ it('on a terminal a line is complete, is above the bars, and leaves nothing of a
   progress[Symbol.dispose]()
 })
 
+it('on a terminal a bar that passes what was expected is full, and one without a total follows the records', async () => {
+  const { context, written } = contextOf(true)
+  const progress = openProgress(context, false)
+  progress.update('default', 'patients', { fetched: 1, expected: 2 })
+  progress.update('default', 'forms', { fetched: 4, expected: null })
+  progress.update('default', 'patients', { fetched: 5, expected: 2 })
+  progress.update('default', 'forms', { fetched: 7, expected: null })
+  progress[Symbol.dispose]()
+  expect(written()).toMatch(/patients .* 5\/5 records[\s\S]*forms .* 7\/7 records/)
+})
+
 it('a line written at the very end, or before the first bar, is not lost', () => {
   const { context, written } = contextOf(true)
   const progress = openProgress(context, true)
