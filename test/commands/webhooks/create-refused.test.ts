@@ -2,6 +2,7 @@
  * `webhooks create` that fails after the service was asked, without a warehouse: the whole error, what is left at the
  * service, and that no secret is shown.
  */
+import { getEventListeners } from 'node:events'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { storeSecret, tryStore } from '../../../src/warehouse/webhook-secrets.ts'
@@ -173,4 +174,10 @@ it('a signal after the request does not interrupt the work, and is answered once
     stdout: expect.stringMatching(/^created\nid +c-1\n/),
   })
   expect(storeSecret).toHaveBeenCalledOnce()
+})
+
+it('a signal after the command has ended is not answered', async () => {
+  const stop = new AbortController()
+  const { code } = await create('--json', stop)
+  expect([code, getEventListeners(stop.signal, 'abort')]).toEqual([0, []])
 })
