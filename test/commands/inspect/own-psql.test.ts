@@ -49,7 +49,7 @@ const result = (command: string | null, names: readonly string[] = [], rows: unk
 const refused = (message: string, hint?: string) =>
   Object.assign(new pg.DatabaseError(message, 0, 'error'), { code: '42601', ...(hint ? { hint } : {}) })
 
-it('an error is that of Postgres with its hint, neither of which can move the cursor, and nothing more is run', async () => {
+it('an error is that of Postgres with its hint, neither can move the cursor, and nothing more is run', async () => {
   answers = {
     ...{ 'select 1': result('SELECT', ['n'], [['1']]), b: refused('odd\u001b', 'perhaps\u001b[2J') },
     c: refused('plain'),

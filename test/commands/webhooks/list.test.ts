@@ -165,6 +165,14 @@ describe('events', () => {
     }
     expect(await ids(3)).toEqual([6, 'd-9', 'd-8', 'd-5'])
     expect(await ids(6)).toEqual([6, 'd-9', 'd-8', 'd-5', 'd-2', 'n-1', 'n-2'])
+    // Of one time, those of an earlier page come first, also where some of that page were left out.
+    const same = (id: string) => ({ ...delivery(9), id })
+    answerInPages(
+      [delivery(1), delivery(2), delivery(3), same('s-1')],
+      [same('s-2'), delivery(4)],
+      [same('s-3')],
+    )
+    expect(await ids(2)).toEqual([7, 's-1', 's-2'])
     service.interfere = () => false
     service.deliveries = Array.from({ length: 21 }, (_, at) => delivery(at))
     expect(JSON.parse((await webhooks('events --json', bare)).stdout).events).toHaveLength(20)
