@@ -162,7 +162,7 @@ describe('a run that fails', () => {
     new IntakeError(message, { code, verdict } as never)
 
   test.each([false, true])(
-    'ends with the first failure, stored as %s if it was stopped',
+    'ends with the first failure, stored as an interruption only if it was stopped (%s)',
     async (isStopped) => {
       looks = [
         () => {
