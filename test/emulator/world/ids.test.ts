@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { IdSpace, keyOf } from '../../../src/emulator/world/draw.ts'
+import { IdSpace, isUuid, keyOf } from '../../../src/emulator/world/draw.ts'
 import { Table } from '../../../src/emulator/world/table.ts'
 
 const anyIndex = fc.nat({ max: 2 ** 32 - 1 })
@@ -35,6 +35,13 @@ describe('an id', () => {
       fc.property(fc.string(), (text) => void expect(new IdSpace(keyOf('x')).indexOf(text)).toBeUndefined()),
     )
   })
+})
+
+it('a UUID is one with nothing before or after it, in digits of either case', () => {
+  const id = new IdSpace(keyOf('uuid')).idAt(0)
+  expect([id, id.toUpperCase()].map(isUuid)).toEqual([true, true])
+  const others = [` ${id}`, `${id}\n`, `${id}0`, id.slice(1), id.replaceAll('-', ''), `g${id.slice(1)}`, '']
+  expect(others.filter(isUuid)).toEqual([])
 })
 
 type Step = { do: 'create' } | { do: 'update' | 'remove'; at: number }
