@@ -8,7 +8,7 @@ import { makeFolder, removeFolder } from '../support/folders.ts'
 
 const steps = vi.hoisted<unknown[]>(() => [])
 const played = vi.hoisted(() => ({
-  /** What is found at each look; the last one goes on. */
+  /** The servers found at each look; the last one goes on. */
   found: [] as unknown[],
   /** How many looks later the server is gone. */
   looks: 0,

@@ -141,7 +141,9 @@ test('a server runs while it has a user, survives signals and its own failures, 
   expect(existsSync(join(home.directory, 'supervisor.json'))).toBe(false)
 })
 
-test('a server starts after the processes of the last one, and stops when its only user was killed', async () => {
+test('a server starts after the processes of the last one, and stops when its users were killed', async () => {
+  // It does not wait for a first user.
+  playing(withFirst(NEVER_HALF_A_MINUTE))
   const waiting = join(home.cluster, 'waiting')
   writeFileSync(waiting, '')
   const ending = 'until [ -e ../supervisor.json ]; do sleep 0.05; done; sleep 1; :'
@@ -154,18 +156,20 @@ test('a server starts after the processes of the last one, and stops when its on
   await expect.poll(() => findPostmaster(home)?.ready).toBe(false)
   const user = connect({ host: '127.0.0.1', port })
   user.write(`${token}\n`)
-  const heard = once(user, 'data')
-  // Answered after the user, who hears nothing yet.
+  const other = connect({ host: '127.0.0.1', port })
+  other.write(`${token}\n`)
+  const heard = [user, other].map((each) => once(each, 'data'))
+  // Answered after the users, who hear nothing yet.
   const stranger = connect({ host: '127.0.0.1', port })
   stranger.write('x\n')
   await once(stranger, 'close')
   rmSync(waiting)
-  expect(String((await heard)[0])).toMatch(/^ready \d+\n$/)
+  for (const each of heard) expect(String((await each)[0])).toMatch(/^ready \d+\n$/)
   expect(findPostmaster(home)?.ready).toBe(true)
   expect(starts()[0]!.words).toContain('fsync=on')
   expect(starts()[0]).toMatchObject({ orphaned: false, stale: false })
   const { pid } = findPostmaster(home)!
-  user.destroy()
+  for (const each of [user, other]) each.destroy()
   await expect.poll(() => [identityOf(pid), isRunning(identity)]).toEqual([undefined, false])
   expect(starts()).toHaveLength(1)
 })
@@ -299,6 +303,8 @@ const playing = (lines: string) => {
 /** Node, which runs `lines` before its program. */
 const withFirst = (lines: string) =>
   `exec '${own}' --import 'data:text/javascript,${encodeURIComponent(lines)}' "$@"`
+const NEVER_HALF_A_MINUTE =
+  'const real = setTimeout; globalThis.setTimeout = (then, ms) => real(ms === 30000 ? () => {} : then, ms)'
 const start = () => startSupervisor({ home, bin, unsafe: true })
 afterEach(() => {
   process.execPath = own
@@ -328,11 +334,7 @@ test('a server that was taken over, and whose user leaves at once, is stopped so
   const ended = once(server, 'exit')
   await expect.poll(() => findPostmaster(home)?.ready).toBe(true)
   // Half a minute never passes.
-  playing(
-    withFirst(
-      'const real = setTimeout; globalThis.setTimeout = (then, ms) => real(ms === 30000 ? () => {} : then, ms)',
-    ),
-  )
+  playing(withFirst(NEVER_HALF_A_MINUTE))
   expect(await start()).toBe('started')
   const user = await enter()
   expect(await user.leave()).toBe('stopped')

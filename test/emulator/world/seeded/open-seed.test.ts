@@ -1,4 +1,4 @@
-/** What is imported comes first, and the records that are invented go on after it, whatever there is of either. */
+/** Imported records come first, and the invented ones go on after them, whatever there is of either. */
 import { describe, expect, it } from 'vitest'
 import { readStamp, ServiceClock, Timeline } from '../../../../src/emulator/clock.ts'
 import { NO_FIELDS } from '../../../../src/emulator/http/resources/patient-body.ts'
