@@ -150,3 +150,13 @@ test('each attempt goes to the path below that of the base URL, with its headers
     12,
   ])
 })
+
+test('a path of the configuration replaces that of an endpoint of this name, and of no other', () => {
+  const endpoints = [{ name: 'charts', path: '/v2/charts' }]
+  const client = open({ endpoints, paths: { charts: '/v3/charts', forms: '/v3/forms' } })
+  const named = (name: string) => client.pathOf({ name, path: `/v2/${name}` })
+  expect(['charts', 'forms', 'packets', 'labs'].map(named)).toEqual([
+    ...['/v3/charts', '/v3/forms', '/v2/packets', '/v2/labs'],
+  ])
+  expect([client.paths.forms, client.paths.form]).toEqual(['/v3/forms', '/v2/forms/{id}'])
+})

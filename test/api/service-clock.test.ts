@@ -53,6 +53,13 @@ describe('the offset', () => {
     expect(clock.skewSeconds()).toBe(0)
   })
 
+  test('is exact where two answers leave a single one', () => {
+    const clock = openServiceClock()
+    clock.sample({ startedAt: NOW, receivedAt: NOW + 5 * SECOND, serviceDate: NOW / 1000 })
+    clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 + 1_000 })
+    expect([clock.offset(), clock.skewSeconds()]).toEqual([SECOND, 1])
+  })
+
   test('is the least of contradictory bounds', () => {
     const clock = openServiceClock()
     clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 })
@@ -77,4 +84,5 @@ test('a time keeps its microseconds, before 1970 too', () => {
   expect(canonicalTime(0)).toBe('1970-01-01T00:00:00.000000Z')
   expect(canonicalTime(-1)).toBe('1969-12-31T23:59:59.999999Z')
   expect(canonicalTime(1_767_323_045_000_007)).toBe('2026-01-02T03:04:05.000007Z')
+  expect(canonicalTime(1_999.9)).toBe('1970-01-01T00:00:00.001999Z')
 })
