@@ -1,6 +1,7 @@
 /** How a call of several attempts ends: aborted, refused at last, or read after all. */
 import { expect, test } from 'vitest'
-import type { Answer } from '../../../src/api/http/answer.ts'
+import { type Answer, outcomeOf } from '../../../src/api/http/answer.ts'
+import { endKnownBy } from '../../../src/api/http/read-stream.ts'
 import { BodyFault } from '../../../src/api/http/wire.ts'
 import { answer, open, RESET, SINCE } from '../support/attempts.ts'
 
@@ -79,4 +80,42 @@ test('a body that cannot be read gives its permit back as one without an answer'
     ])
     expect(steps.at(-1)).toBe('lost')
   }
+})
+
+test('the last answer of a call that gives up is seen too, though it was throttled and did not fail', async () => {
+  const refusals: Answer[] = []
+  const { failing } = open([answer(429, 'wait')], { says: false })
+  await failing('GET', '/v2/forms', { onRefusal: (refusal) => refusals.push(refusal) })
+  expect(refusals.map(({ status, body }) => [status, String(body)])).toEqual([[429, 'wait']])
+})
+
+test.each([
+  ['https://other.example.com/v2/forms', false],
+  ['/v2/forms/', true],
+  ['https://other.example.com/v2/forms/?page=2', true],
+  ['/v2/forms//', false],
+  ['/v3/forms', false],
+  ['http://[', false],
+])('a redirect to %s differs in the slash at the end only: %s', (location, isSlash) => {
+  const outcome = outcomeOf(answer(301, '', { location }), '/v2/forms', false)
+  expect(outcome).toMatchObject({
+    code: 'redirected',
+    hint: isSlash
+      ? 'Correct the path in `paths` of the configuration.'
+      : 'Set INTAKE_BASE_URL to the current address of the service.',
+  })
+})
+
+test('an answer that is nested too deeply is no broken JSON, also where a number keeps its digits', () => {
+  const body = `${'['.repeat(200_000)}1.50${']'.repeat(200_000)}`
+  expect(outcomeOf(answer(200, body), '/v2/forms', false)).toMatchObject({ code: 'too_deep', verdict: 'stop' })
+})
+
+test.each([
+  [{}, false],
+  [{ 'content-length': '0' }, true],
+  [{ 'transfer-encoding': 'gzip, Chunked' }, true],
+  [{ 'transfer-encoding': 'gzip' }, false],
+])('the end of a body with the headers %j is known: %s', (headers, isKnown) => {
+  expect(endKnownBy(headers)).toBe(isKnown)
 })
