@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import pino from 'pino'
 import { beforeEach, expect, test, vi } from 'vitest'
-import type { Call } from '../../src/api/budget/limiter.ts'
+import type { Call, Limiter } from '../../src/api/budget/limiter.ts'
 import { type ClientOptions, openClient } from '../../src/api/client.ts'
 import type { ApiError } from '../../src/api/errors.ts'
 import type { Wire, WireRequest } from '../../src/api/http/wire.ts'
@@ -21,7 +21,7 @@ vi.mock('../../src/api/http/wire.ts', async (original) => ({
 beforeEach(() => opened.splice(0))
 
 const MIB = 1024 * 1024
-const limiter = (giveUpAfterMs: number) => ({ giveUpAfterMs }) as ClientOptions['limiter']
+const limiter = (giveUpAfterMs: number) => ({ giveUpAfterMs }) as Limiter
 
 function open(options: Partial<ClientOptions> = {}) {
   return openClient({

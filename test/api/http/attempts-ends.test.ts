@@ -108,7 +108,10 @@ test.each([
 
 test('an answer that is nested too deeply is no broken JSON, also where a number keeps its digits', () => {
   const body = `${'['.repeat(200_000)}1.50${']'.repeat(200_000)}`
-  expect(outcomeOf(answer(200, body), '/v2/forms', false)).toMatchObject({ code: 'too_deep', verdict: 'stop' })
+  expect(outcomeOf(answer(200, body), '/v2/forms', false)).toMatchObject({
+    code: 'too_deep',
+    verdict: 'stop',
+  })
 })
 
 test.each([
