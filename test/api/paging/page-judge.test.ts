@@ -194,3 +194,29 @@ test('a page that names no count does not contradict the first one', () => {
   judge.arrived(page(2, { records: 1, count: null, next: null }))
   expect(judge.outcome()).toEqual({ complete: true, stable: true, count: 4, pages: 2, records: 4 })
 })
+
+test('of several signs of a change the most severe is the reason: a count that drifted before a page that is short', () => {
+  const pairs: readonly (readonly [Partial<PageFacts>, Partial<PageFacts>])[] = [
+    [{ records: 2 }, {}],
+    [{ count: 301 }, {}],
+    [{ records: 2 }, { count: 301 }],
+    [{ count: 301 }, { records: 2 }],
+  ]
+  const reasons = pairs.map(([second, third]) => {
+    const judge = begun()
+    judge.arrived(page(2, second))
+    judge.arrived(page(3, third))
+    return judge.outcome().reason
+  })
+  expect(reasons).toEqual(['short_page', ...Array.from({ length: 3 }, () => 'count_drifted')])
+})
+
+test('a count that only a later page has is one that drifted, and a link to the first page repeats it', () => {
+  const judge = new PageJudge('/list', 'form=7', undefined)
+  judge.next()
+  judge.arrived(page(1, { count: null, next: 'cursor=b' }))
+  expect(judge.next()).toEqual({ number: 2, query: 'cursor=b&form=7' })
+  judge.arrived(page(2, { count: 6, next: 'form=7' }))
+  expect(judge.failure).toMatchObject({ number: 2, error: { code: 'page_repeated' } })
+  expect([judge.outcome().reason, judge.next()]).toEqual(['count_drifted', null])
+})
