@@ -15,10 +15,13 @@ import { freePort } from '../../support/free-port.ts'
 
 /** Seconds of `node:timers/promises` pass in milliseconds here, and are noted. */
 const pauses = vi.hoisted<number[]>(() => [])
+/** Of pauses that are longer than a second. */
+const signals = vi.hoisted<(AbortSignal | undefined)[]>(() => [])
 vi.mock('node:timers/promises', async (original) => {
   const real = await original<typeof import('node:timers/promises')>()
   const setTimeout: typeof real.setTimeout = (milliseconds = 0, ...more) => {
     pauses.push(milliseconds)
+    if (milliseconds > 1_000) signals.push(more[1]?.signal)
     return real.setTimeout(milliseconds / 50, ...more)
   }
   return { ...real, setTimeout }
@@ -110,10 +113,13 @@ test('housekeeping that is closed ends its round first, but not one that takes l
       vi.advanceTimersByTime(3_600_000)
       await expect.poll(() => query(database.url, `${sessions} and wait_event_type = 'Lock'`)).toHaveLength(1)
       pauses.length = 0
+      signals.length = 0
       const closing = housekeeping[Symbol.asyncDispose]()
       if (isReleased) await holder.client.query('commit')
       await closing
       expect(pauses.filter((pause) => pause > 1_000)).toEqual([expect.toSatisfy((pause) => pause <= 10_000)])
+      // Nothing is left for which the process would wait.
+      expect(signals.map((signal) => signal?.aborted)).toEqual([true])
       const left = await query(database.url, `${sessions} and application_name <> 'intake-sync holder'`)
       expect(left.length === 0).toBe(isReleased)
     }
