@@ -17,7 +17,8 @@ const played = vi.hoisted(() => ({
 vi.mock('../../src/embedded/postmaster.ts', () => ({
   findPostmaster: () => (played.found.length > 1 ? played.found.shift() : played.found[0]),
   removeStalePidFile: async ({ directory }: { directory: string }) => {
-    await new Promise(setImmediate)
+    // Longer than the next step takes.
+    for (let turns = 0; turns < 5; turns += 1) await new Promise(setImmediate)
     steps.push(`stale file of ${directory} removed`)
   },
   endOrphans: async ({ directory }: { directory: string }, milliseconds: number) => {
