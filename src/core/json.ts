@@ -52,6 +52,9 @@ export function parseJson(body: Uint8Array): ParsedJson {
   return { value: parseText(text), invalidUtf8 }
 }
 
+/** In place of a value with too many levels, where it is stored as text. */
+export const TOO_DEEP = '(nested too deeply to be written)'
+
 /** More levels and values than any record of the service has; parsed, each value costs fifty bytes and a microsecond. */
 const MAX_DEPTH = 512
 const MAX_VALUES = 100_000

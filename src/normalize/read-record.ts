@@ -15,7 +15,7 @@ import {
 } from '../core/envelope.ts'
 import { IntakeError } from '../core/errors.ts'
 import { recordId } from '../core/identifiers.ts'
-import { isLosslessNumber, isObject, type JsonObject } from '../core/json.ts'
+import { isLosslessNumber, isObject, type JsonObject, TOO_DEEP } from '../core/json.ts'
 import type { Instant } from '../core/time.ts'
 import type { Stream } from '../streams/stream.ts'
 
@@ -127,7 +127,7 @@ function wholeText(value: unknown): string {
   try {
     return stringify(value) ?? 'null'
   } catch (error) {
-    if (error instanceof RangeError) return '(nested too deeply to be written)'
+    if (error instanceof RangeError) return TOO_DEEP
     throw error
   }
 }

@@ -3,7 +3,7 @@
  *
  * Invariant: a signature secret is stored in no table: neither `intake`, nor `intake_raw`, nor dead letters.
  */
-import { isObject } from '../core/json.ts'
+import { isObject, TOO_DEEP } from '../core/json.ts'
 import { column, type Stream, text, time } from './stream.ts'
 
 export const webhookConfigs: Stream = {
@@ -26,7 +26,7 @@ export const webhookConfigs: Stream = {
   cleanse: (input) => withoutSecrets(input, 0),
 }
 
-/** Deeper than any record that is not refused for its depth. */
+/** Deeper than any record that is not refused for its depth; its dead letter has `TOO_DEEP` in place of what is deeper. */
 const DEEPEST = 500
 
 /** `signature_secret`, or a similar name; a boolean flag reveals nothing and stays. */
@@ -35,7 +35,7 @@ function isSecret(name: string, value: unknown): boolean {
 }
 
 function withoutSecrets(value: unknown, depth: number): unknown {
-  if (depth > DEEPEST) return value
+  if (depth > DEEPEST) return typeof value === 'object' && value !== null ? TOO_DEEP : value
   if (Array.isArray(value)) return value.map((item) => withoutSecrets(item, depth + 1))
   if (!isObject(value)) return value
   return Object.fromEntries(

@@ -34,4 +34,8 @@ test('nesting of any depth does not fail, and secrets are removed at every depth
   }
   expect(cleansed(nested(400, { secret: 'x' }))).toEqual(nested(400, {}))
   expect(() => cleansed(nested(200_000, {}))).not.toThrow()
+  // Such a record becomes a dead letter, which has a note in place of what is deeper.
+  const deep = JSON.stringify(cleansed(nested(600, { secret: 'whsec-canary', n: 7 })))
+  expect(deep).toContain('"(nested too deeply to be written)"')
+  expect(deep).not.toContain('whsec-canary')
 })

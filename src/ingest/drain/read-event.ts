@@ -14,7 +14,14 @@ import {
   versionOf,
 } from '../../core/envelope.ts'
 import { referenceId } from '../../core/identifiers.ts'
-import { isObject, type JsonObject, type ParsedJson, parseBounded, TooComplex } from '../../core/json.ts'
+import {
+  isObject,
+  type JsonObject,
+  type ParsedJson,
+  parseBounded,
+  TOO_DEEP,
+  TooComplex,
+} from '../../core/json.ts'
 import { type Instant, instantOf, microsOf, parseInstant } from '../../core/time.ts'
 import type { RefetchReason } from '../../load/refetches.ts'
 import type { Drift } from '../../normalize/map.ts'
@@ -182,7 +189,7 @@ function cleansed(envelope: JsonObject, { cleanse }: Stream): string {
   try {
     return stringify({ ...envelope, data: cleanse!(envelope.data) }) ?? 'null'
   } catch (error) {
-    if (error instanceof RangeError) return '(nested too deeply to be written)'
+    if (error instanceof RangeError) return TOO_DEEP
     throw error
   }
 }

@@ -5,7 +5,7 @@
  * only a text that is entirely a signed address or an image is changed. Texts that people wrote stay, including
  * addresses with a query. A value with nothing to remove is returned itself, not a copy.
  */
-import { isLosslessNumber } from '../../core/json.ts'
+import { isLosslessNumber, TOO_DEEP } from '../../core/json.ts'
 import {
   beginsAsAddress,
   FILE_FIELDS,
@@ -27,7 +27,7 @@ const BYTES = /(?:^|_)(?:image|data|content|contents|bytes|body|base64|blob|thum
 /** Longer than any name, with characters of base64 only. Linear: no blank can be matched in two ways. */
 const ENCODED = /^[A-Za-z0-9+/_\-\s]{200,}(?:={1,2}\s*)?$/
 
-/** Deeper than any record that is not refused for its depth. */
+/** Deeper than any record that is not refused for its depth; its dead letter has `TOO_DEEP` in place of what is deeper. */
 const DEEPEST = 500
 
 export function cleansedResponse(input: unknown): unknown {
@@ -37,9 +37,11 @@ export function cleansedResponse(input: unknown): unknown {
 /** `name` is the field that contains the value or its list. */
 function cleansed(value: unknown, name: string, inPart: boolean, depth: number): unknown {
   if (typeof value === 'string') return inPart ? partText(value, name) : otherText(value)
-  if (typeof value !== 'object' || value === null || depth > DEEPEST) return value
-  if (Array.isArray(value)) return cleansedList(value, name, inPart, depth)
-  return isLosslessNumber(value) ? value : cleansedFields(value, inPart, depth)
+  if (typeof value !== 'object' || value === null || isLosslessNumber(value)) return value
+  if (depth > DEEPEST) return TOO_DEEP
+  return Array.isArray(value)
+    ? cleansedList(value, name, inPart, depth)
+    : cleansedFields(value, inPart, depth)
 }
 
 function cleansedList(list: readonly unknown[], name: string, inPart: boolean, depth: number): unknown {

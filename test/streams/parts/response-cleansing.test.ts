@@ -148,6 +148,20 @@ describe('a response', () => {
     expect(read({ id: 'r', files: deep })).toMatchObject({ kind: 'dead' })
   })
 
+  test('nested so deeply that it is refused keeps no signature in its dead letter, at any depth', () => {
+    const nested = (levels: number) =>
+      JSON.parse(
+        `${'{"files":['.repeat(levels)}{"url":"https://a.example.com/x?key=${levels}"}${']}'.repeat(levels)}`,
+      )
+    const bodyOf = (levels: number) => {
+      const record = read({ id: 'r', n: 7, ...nested(levels) })
+      return record.kind === 'dead' ? `${record.deadLetter.body}` : 'loaded'
+    }
+    expect(bodyOf(240)).toContain('{"url":"https://a.example.com/x"}')
+    expect(bodyOf(260)).toMatch(/^\{"id":"r","n":7,.*"\(nested too deeply to be written\)"/)
+    expect(bodyOf(260)).not.toContain('example.com')
+  })
+
   test('with a field that has a meaning in JavaScript keeps it', () => {
     const response = JSON.parse(
       '{"id":"r","files":[{"__proto__":{"url":"https://a.example.com/x?y"}}]}',
