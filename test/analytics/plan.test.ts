@@ -219,6 +219,21 @@ it('a table that an earlier pending migration creates is locked for nobody in a 
   ])
 })
 
+it('an index that is dropped locks its table, whose rows count', async () => {
+  await using warehouse = await openWarehouse()
+  const migration = '0185_slices_of_other_runs'
+  await query(
+    warehouse.url,
+    `delete from intake_ops.migrations where name = '${migration}';
+     update pg_class set reltuples = 700 where oid = 'intake_ops.slices'::regclass;
+     update pg_class set reltuples = 3 where oid = 'intake_ops.slices_unfinished'::regclass`,
+  )
+  const plan = await planMigration(warehouse.url)
+  expect(plan.filter(({ statement }) => statement.startsWith('drop index'))).toMatchObject([
+    { migration, table: 'intake_ops.slices', lock: 'ACCESS EXCLUSIVE', rows: 700 },
+  ])
+})
+
 it('the command prints them with the rows of the tables, and applies nothing', async () => {
   await using warehouse = await openWarehouse()
   const [removed] = await query<{ name: string }>(

@@ -351,6 +351,15 @@ it('a dbt package is written once, into an empty folder, and listed', async () =
   writeFileSync(join(folder, 'other/mine'), '')
   expect((await run('dbt init FOLDER/other')).code).toBe(2)
   expect(readdirSync(join(folder, 'other'))).toEqual(['mine'])
+  // A file, and a folder that would be in a file.
+  for (const [place, code] of [
+    ['other/mine', 'EEXIST'],
+    ['other/mine/new', 'ENOTDIR'],
+  ])
+    expect(await jsonOf(`dbt init FOLDER/${place}`)).toMatchObject([
+      ...[2, { error: { code: 'file_unreadable', message: `the folder cannot be made (${code})` } }],
+    ])
+  expect(readFileSync(join(folder, 'other/mine'), 'utf8')).toBe('')
 })
 
 it('migrate prints what it applied on standard output and its notes on standard error, with --json too', async () => {

@@ -239,6 +239,14 @@ it('verify compares, and repairs, what its options name', async () => {
     ...{ url: warehouse.url, teams: [south], repair: null, deep: true, streams: expect.anything() },
   })
   expect(names(planned.streams!)).toEqual(names(ALL_STREAMS))
+  for (const [words, repair] of [
+    ['--repair', { allowMassDelete: false }],
+    ['--repair --allow-mass-delete', { allowMassDelete: true }],
+  ] as const) {
+    vi.mocked(planVerify).mockClear()
+    await run('verify', ...`${words} --team south --detach`.split(' '))
+    expect(givenTo(planVerify)).toMatchObject({ repair, deep: false })
+  }
 })
 
 it('replay rebuilds the streams of the team that its options name', async () => {

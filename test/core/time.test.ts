@@ -136,3 +136,25 @@ test('part of a microsecond is cut off, so that an instant is never later than i
     '1969-12-31T23:59:59.999999Z',
   ])
 })
+
+/** The zone of the machine, which Node reads again when it is set. */
+test.each(['America/St_Johns', 'Asia/Kathmandu', 'Pacific/Apia', 'UTC'])(
+  'on a machine in %s, times and days are the same',
+  (zone) => {
+    const before = process.env.TZ
+    process.env.TZ = zone
+    try {
+      // The night in which clocks change, in the first of these zones.
+      expect(parseInstant('2025-03-09T02:30:00')).toBe('2025-03-09T02:30:00.000000Z')
+      expect(parseInstant('2025-03-09T02:30:00.25-03:30')).toBe('2025-03-09T06:00:00.250000Z')
+      expect(parseInstant('2025-12-31T23:59:59+05:45')).toBe('2025-12-31T18:14:59.000000Z')
+      expect([parseInstant('2025-12-31'), parseDate('2025-12-31')]).toEqual([
+        ...['2025-12-31T00:00:00.000000Z', '2025-12-31'],
+      ])
+      expect(instantOf(microsOf('2025-07-01T00:00:00.000001Z' as never))).toBe('2025-07-01T00:00:00.000001Z')
+    } finally {
+      if (before === undefined) delete process.env.TZ
+      else process.env.TZ = before
+    }
+  },
+)

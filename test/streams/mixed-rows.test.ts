@@ -140,6 +140,35 @@ test('a form: questions keep their places across pages, sections and rows, nulls
   })
 })
 
+test('the ids of questions and choices that cannot be read are problems of their own places', () => {
+  const record = {
+    questions: [
+      { id: 'a', text: 'A', choices: [{ id: ['c'], text: 'C' }, { id: 'd' }] },
+      { id: { deep: 1 }, text: 'B', question_type: { question_type: 7, question_subtype: ['s'] } },
+      { uid: true, text: 'C' },
+    ],
+  }
+  const { form_questions, question_choices, problems } = mapped('forms', record)
+  expect((form_questions as string[][]).map((row) => row.slice(0, 2))).toEqual([
+    ...[
+      ['1', 'a'],
+      ['2', null],
+      ['3', null],
+    ],
+  ])
+  expect((question_choices as string[][]).map((row) => row.slice(0, 4))).toEqual([
+    ...[
+      ['1', '1', 'a', null],
+      ['1', '2', 'a', 'd'],
+    ],
+  ])
+  expect(problems).toEqual([
+    'questions[1].id: not an id',
+    'questions[2].uid: not an id',
+    'questions[0].choices[0].id: not an id',
+  ])
+})
+
 test('secrets of a webhook are removed wherever they are and whatever their names begin or end with; flags stay', () => {
   const reading = { teamId: 1, stream: streamNamed('webhook_configs')!, origin: 'o', observedAt: at(0) }
   const input = {

@@ -413,6 +413,8 @@ describe('the shapes keep unknown fields and let each alternative pass', () => {
     [library.Export, { uid: 'e', form_id: 4, form_name: 'F' }],
     [library.Export, { id: 'e', form: { id: 'f', name: 'F' } }],
     [library.WebhookConfig, { id: 1, event_types: ['created'], sources: null, is_active: false }],
+    // A newer service may have others.
+    [library.WebhookConfig, { id: 1, event_types: ['archived', 'created'], sources: ['invoice', 'form'] }],
     [
       library.WebhookDelivery,
       { id: 'd', webhook_config: { id: 'w' }, response_status_code: null, attempts: 2 },

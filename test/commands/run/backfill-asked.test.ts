@@ -64,6 +64,24 @@ it.each([
   ])
 })
 
+it.each(['', '--full', '--full --dry-run', '--since 2026-01-02 --dry-run'])(
+  'what is read, of one team and several, is as asked: %s',
+  async (line) => {
+    vi.mocked(migrationStatus).mockResolvedValue({ applied: [], pending: [] })
+    expect((await run(line === '' ? [] : line.split(' '))).code).toBe(0)
+    expect(vi.mocked(backfill).mock.calls.map(([{ window, dry }]) => [window, dry])).toEqual([
+      [
+        {
+          ...{ lookbackDays: expect.any(Number), sweepDays: expect.any(Number) },
+          full: line.includes('--full'),
+          since: line.includes('--since') ? '2026-01-02T00:00:00.000000Z' : null,
+        },
+        line.includes('--dry-run'),
+      ],
+    ])
+  },
+)
+
 it.each(['', ' ', 'yesterday', '2026-13-01', '2026-02-30', '5'])(
   '--since %j is no date, and nothing is opened',
   async (since) => {

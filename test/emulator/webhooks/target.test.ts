@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { startEmulator } from '../../../src/emulator/server.ts'
 import { isLoopback, lookUpLoopback, openSender } from '../../../src/emulator/webhooks/sender.ts'
@@ -152,6 +154,22 @@ it.each([
   await sender.close()
   expect(outcome).toEqual({ acknowledged: false, status: null, error, final: false })
 })
+
+it.each(['end', 'resetAndDestroy'] as const)(
+  'a target that takes the event and breaks off (%s) without an answer has reset the connection',
+  async (breakOff) => {
+    const receiver = createServer((socket) => {
+      socket.on('error', () => {}).once('data', () => socket[breakOff]())
+    })
+    await once(receiver.listen(0, '127.0.0.1'), 'listening')
+    const { port } = receiver.address() as AddressInfo
+    const sender = openSender({ allowRemote: false, timeoutMs: 5000 })
+    const outcome = await sender.post(`http://127.0.0.1:${port}/hooks`, Buffer.from('{}'), 'x')
+    await sender.close()
+    receiver.close()
+    expect(outcome).toEqual({ acknowledged: false, status: null, error: 'connection reset', final: false })
+  },
+)
 
 it('an attempt leaves no timer, whether it succeeds, fails or is refused', async () => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length

@@ -137,6 +137,30 @@ test('summing up leaves one row of a stream with many changes, and waits for no 
   await expectExact()
 })
 
+test('a single row whose newest may be gone is replaced by one that counts the same', async () => {
+  await session.client.query('truncate intake_raw.records, intake_ops.record_counts')
+  const insert = `insert into intake_raw.records ${COLUMNS} values (2, $1, $2, $3, now(), $4, '\\x00', 'test')`
+  for (const stream of ['forms', 'patients'])
+    for (const [id, day, deleted] of [
+      ['a', 1, false],
+      ['b', 2, false],
+      ['c', 3, true],
+    ] as const)
+      await session.client.query(insert, [stream, id, `2026-01-0${day}`, deleted])
+  await sumUpCounts(session.db)
+  // As after a statement on all of them that another session has summed up.
+  await session.client.query(`
+    with old as (delete from intake_ops.record_counts returning *)
+    insert into intake_ops.record_counts (team_id, stream, live, deleted, newest, gone)
+    select team_id, stream, sum(live), sum(deleted), max(newest), max(newest) + interval '1 day' from old group by 1, 2`)
+  await sumUpCounts(session.db)
+  await expectExact()
+  const { rows } = await session.client.query(
+    'select stream, live::int, deleted::int, gone from intake_ops.record_counts order by stream',
+  )
+  expect(rows).toEqual(['forms', 'patients'].map((stream) => ({ stream, live: 2, deleted: 1, gone: null })))
+})
+
 test('summed up for some teams, the rows of others stay as they are; while another session does it, all stay', async () => {
   await session.client.query('truncate intake_raw.records, intake_ops.record_counts')
   for (const team of [1, 2])
