@@ -12,7 +12,7 @@ afterAll(() => removeFolder(folder))
 test.each([
   ['nothing', Buffer.alloc(0)],
   ['text of one part', Buffer.from('Zoë, “naïve”\r\n')],
-  // A letter of several bytes is at the end of a part of 64 KiB.
+  // A character of several bytes is at the end of a part of 64 KiB.
   ['text of several parts', Buffer.from(`.${'é€😀'.repeat(50_000)}`)],
   ['bytes that are no text', Buffer.from(Array.from({ length: 100_000 }, (_, at) => 128 + (at % 128)))],
 ])('a file with %s has the size and the hash of its bytes', async (name, bytes) => {
