@@ -52,7 +52,7 @@ export function parseJson(body: Uint8Array): ParsedJson {
   return { value: parseText(text), invalidUtf8 }
 }
 
-/** In place of a value with too many levels, where it is stored as text. */
+/** The text that is stored in place of a value that is nested too deeply. */
 export const TOO_DEEP = '(nested too deeply to be written)'
 
 /** More levels and values than any record of the service has; parsed, each value costs fifty bytes and a microsecond. */

@@ -26,7 +26,7 @@ export const webhookConfigs: Stream = {
   cleanse: (input) => withoutSecrets(input, 0),
 }
 
-/** Deeper than any record that is not refused for its depth; its dead letter has `TOO_DEEP` in place of what is deeper. */
+/** Deeper records are refused for their depth; in their dead letters, `TOO_DEEP` replaces what is below this level. */
 const DEEPEST = 500
 
 /** `signature_secret`, or a similar name; a boolean flag reveals nothing and stays. */

@@ -60,7 +60,7 @@ it('they are listed after those of forms with a name, and found by their text', 
   expect(await found({ form: 'Lost' })).toEqual([])
 })
 
-it('each kind of decision reaches them, and those of the named form only where it is meant', async () => {
+it('every kind of decision applies to them, and to questions of a named form only if it names that form', async () => {
   const { db } = session
   expect([await countQuestions(db, {}, 'q2'), await countQuestions(db, { form: 'lost' }, 'q2')]).toEqual([
     4, 2,
@@ -87,7 +87,7 @@ it('each kind of decision reaches them, and those of the named form only where i
   ])
 })
 
-it('"structured" shows what the type shows: choices, numbers and ticks, and nothing else', async () => {
+it('"structured" shows answers of structured types only: choices, numbers and ticks', async () => {
   const { db, client } = session
   const types = [
     'dropdown',
@@ -117,7 +117,7 @@ it('"structured" shows what the type shows: choices, numbers and ticks, and noth
   ])
 })
 
-it('a reworded question that its type hides is noted with its new wording, and waits for nobody', async () => {
+it('a reworded question that stays hidden by its type is recorded with its new wording, and needs no decision', async () => {
   const { db, client } = session
   await client.query(
     `insert into intake.form_questions (team_id, form_id, position, question_id, question_type, text)

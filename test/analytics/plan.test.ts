@@ -219,7 +219,7 @@ it('a table that an earlier pending migration creates is locked for nobody in a 
   ])
 })
 
-it('an index that is dropped locks its table, whose rows count', async () => {
+it('dropping an index is planned as a lock on its table, with the rows of the table', async () => {
   await using warehouse = await openWarehouse()
   const migration = '0185_slices_of_other_runs'
   await query(

@@ -57,7 +57,7 @@ const figures = (schema: string, view: string) =>
     .columns.filter(({ broken, values_under }) => broken > 0 || values_under !== null)
     .map(({ column, broken, values_under }) => [column, broken, values_under])
 
-it('values and patients without one count for each team by itself; only for researchers do few of them break a rule', () => {
+it('values, and patients without a value, are counted per team; small groups break a rule only in the Safe Harbor tier', () => {
   // In both teams: a year of ten, and eight without one.
   expect(figures('intake_safe_harbor', 'responses')).toEqual([
     ['form', 0, 0],
@@ -75,7 +75,7 @@ it('a tag that everybody of a team has is not one that the patients of another t
   ])
 })
 
-it('people of two teams share no description, and few of them break a rule only for researchers', () => {
+it('people of different teams are never in one group; small groups break a rule only in the Safe Harbor tier', () => {
   for (const schema of ['intake_safe_harbor', 'intake_analytics'])
     expect(tierOf(schema).k_anonymity).toMatchObject({ k: 5, groups: 2, people_in_groups_under: 5 })
   const inViews = (schema: string) =>
@@ -86,7 +86,7 @@ it('people of two teams share no description, and few of them break a rule only 
   expect(tierOf('intake_analytics').broken).toBe(inViews('intake_analytics'))
 })
 
-it('a view that is stored is measured too, and so is every yes or no that a wide view has as an answer', () => {
+it('a materialized view is measured too, and so is every yes or no answer of a wide view', () => {
   expect(tierOf('intake_analytics').views.map(({ view, rows }) => [view, rows])).toEqual([
     ...[
       ['kept', 1],

@@ -49,7 +49,7 @@ test.each<[string, Partial<ClientOptions>, object, number]>([
   expect(opened).toEqual([['https://forms.example.com', 3, { ...standard, ...timeouts }, maxBytes]])
 })
 
-test('a client that is closed ends its calls, also one that has a signal of its own', async () => {
+test('closing a client ends its calls, including those of a client that was given a signal', async () => {
   for (const signal of [undefined, new AbortController().signal]) {
     const closes: string[] = []
     const wire: Wire = {
@@ -69,7 +69,7 @@ test('a client that is closed ends its calls, also one that has a signal of its 
   }
 })
 
-test('a stream may be larger than an answer; one beyond its own limit fails, and with it only the record that it names', async () => {
+test('a stream may exceed the size limit of an answer; beyond its own limit it stops the run, or dead-letters the one record that it requests', async () => {
   const wire = {
     open: async () => ({
       ...{ status: 200, headers: { 'content-length': '20' }, release: () => {} },
@@ -98,7 +98,7 @@ test('a stream may be larger than an answer; one beyond its own limit fails, and
   ])
 })
 
-test('each attempt goes to the path below that of the base URL, with its headers, since the first attempt', async () => {
+test('each attempt uses the path of the base URL, the headers, and the start time of the first attempt', async () => {
   const calls: Call[] = []
   const requests: WireRequest[] = []
   const wire = {
@@ -151,7 +151,7 @@ test('each attempt goes to the path below that of the base URL, with its headers
   ])
 })
 
-test('a path of the configuration replaces that of an endpoint of this name, and of no other', () => {
+test('a configured path replaces that of the endpoint with this name, and of no other', () => {
   const endpoints = [{ name: 'charts', path: '/v2/charts' }]
   const client = open({ endpoints, paths: { charts: '/v3/charts', forms: '/v3/forms' } })
   const named = (name: string) => client.pathOf({ name, path: `/v2/${name}` })

@@ -53,7 +53,7 @@ describe('the offset', () => {
     expect(clock.skewSeconds()).toBe(0)
   })
 
-  test('is exact where two answers leave a single one', () => {
+  test('is exact if two answers leave only one possible offset', () => {
     const clock = openServiceClock()
     clock.sample({ startedAt: NOW, receivedAt: NOW + 5 * SECOND, serviceDate: NOW / 1000 })
     clock.sample({ startedAt: NOW, receivedAt: NOW, serviceDate: NOW / 1000 + 1_000 })

@@ -351,7 +351,7 @@ it('a dbt package is written once, into an empty folder, and listed', async () =
   writeFileSync(join(folder, 'other/mine'), '')
   expect((await run('dbt init FOLDER/other')).code).toBe(2)
   expect(readdirSync(join(folder, 'other'))).toEqual(['mine'])
-  // A file, and a folder that would be in a file.
+  // An existing file, and a folder below a file.
   for (const [place, code] of [
     ['other/mine', 'EEXIST'],
     ['other/mine/new', 'ENOTDIR'],

@@ -113,7 +113,7 @@ it('an error of usage is wrapped to the terminal that it is written to, and to n
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(50)
 })
 
-it('an error has its document wherever --json stands, and none without it', async () => {
+it('an error is a JSON document wherever --json is in the command line, and text without it', async () => {
   for (const words of [
     ['--json', 'nothing'],
     ['nothing', '--json'],

@@ -77,7 +77,7 @@ it('after a change, no caller gets a value that was read before it', async () =>
   expect([await shared.get(), asked.length]).toEqual(['new', 2])
 })
 
-it('a reading that fails after a change is taken again for who asked since, and is reported to who asked before', async () => {
+it('a reading that fails after a change is repeated for those who asked after it, and fails for those who asked before', async () => {
   const { shared, asked } = startScene()
   const before = shared.get()
   shared.forget()

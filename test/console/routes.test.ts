@@ -72,7 +72,7 @@ it('a reader who asked too often still gets what pages load, and the refusal is 
   expect((await (await console_.enter('viewer', 'kim')).get('/runs')).status).toBe(200)
 })
 
-it('the screen of a page is current, whatever the address asks of it', async () => {
+it('the navigation marks the screen of the page as current, whatever query the address has', async () => {
   await using console_ = await startConsole(warehouse.url)
   const viewer = await console_.enter('viewer')
   for (const [path, screen] of [

@@ -75,7 +75,7 @@ it('the server is read with its largest tables, its days, and the oldest of what
     const second = await readings.server.get()
     expect(second.bytes).toBeGreaterThan(first.bytes)
     expect(second.first).toEqual(first.first)
-    // With its index, though Postgres may add a map of its free space meanwhile.
+    // Includes its index. It may be larger: Postgres may have added a free space map meanwhile.
     expect(second.tables[0]!.bytes).toBeGreaterThanOrEqual(Number((whole as { bytes: string }).bytes))
     // Postgres has not counted it yet.
     expect(second.tables[0]).toMatchObject({ name: 'intake_raw.large', rows: 0 })

@@ -128,7 +128,7 @@ test('of two equal instants it returns either; otherwise the later', () => {
   expect([laterOf(a, b), laterOf(b, a), laterOf(a, a)]).toEqual([b, b, a])
 })
 
-test('part of a microsecond is cut off, so that an instant is never later than its time', () => {
+test('a fraction of a microsecond is cut off, so that an instant is never later than the time it was made from', () => {
   expect([0.999, 1.5, 1_999_999.9, -0.5].map((micros) => instantOf(micros))).toEqual([
     '1970-01-01T00:00:00.000000Z',
     '1970-01-01T00:00:00.000001Z',
@@ -137,9 +137,9 @@ test('part of a microsecond is cut off, so that an instant is never later than i
   ])
 })
 
-/** The zone of the machine, which Node reads again when it is set. */
+/** Sets the zone of the machine; Node reads `TZ` again whenever it is set. */
 test.each(['America/St_Johns', 'Asia/Kathmandu', 'Pacific/Apia', 'UTC'])(
-  'on a machine in %s, times and days are the same',
+  'times and days are read the same on a machine in %s',
   (zone) => {
     const before = process.env.TZ
     process.env.TZ = zone

@@ -1,4 +1,4 @@
-/** The user that the server runs as: oneself, or for root one who may run it. */
+/** The user that the server runs as: the current one, or for root another one that is able to run it. */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ describe('the user of the server', () => {
   })
 
   test.runIf(ROOT)(
-    'is for root the owner of the first place that is not root’s, else one who owns nothing',
+    'is for root the owner of the first folder that root does not own, or else a user who owns nothing',
     async () => {
       const [one, two, roots] = [newFolder(), newFolder(), newFolder()]
       chownSync(one, 65_534, 65_534)
@@ -33,7 +33,7 @@ describe('the user of the server', () => {
       const uidOf = async (...places: string[]) => (await findServerUser(places))!.uid
       expect(await uidOf(join(base, 'none'), roots, one, two)).toBe(65_534)
       expect(await uidOf(two, one)).toBe(1)
-      // Nothing is below a file.
+      // A path below a file does not exist.
       writeFileSync(join(roots, 'file'), '')
       expect(await uidOf(join(roots, 'file', 'cluster'), one)).toBe(65_534)
       const other = (await findServerUser([roots]))!

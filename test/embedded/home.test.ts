@@ -113,7 +113,7 @@ describe('the home of a data directory', () => {
       chownSync(join(folder, 'cluster'), id, id + 1)
     }
     expect((await homeOf(directory)).user).toMatchObject({ uid: 1, gid: 2 })
-    // Before there are any, by the owner of the data directory.
+    // Without a cluster, the owner of the data directory decides.
     for (const folder of [directory, elsewhere]) rmdirSync(join(folder, 'cluster'))
     chownSync(directory, 65_534, 65_533)
     chownSync(elsewhere, 1, 2)

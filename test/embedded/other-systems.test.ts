@@ -93,7 +93,7 @@ test('where a library can be neither linked nor copied, that is reported, and no
   expect(readdirSync(dirname(library))).toEqual(['libpq.so.5.18'])
 })
 
-test('drafts of former set-ups that are gone by then, or cannot be removed, hinder no set-up', async () => {
+test('leftover drafts of earlier set-ups that vanish or cannot be removed do not prevent a set-up', async () => {
   const directory = newFolder()
   const [gone, kept, removed] = ['a', 'b', 'c'].map((name) =>
     join(directory, `.draft-${2 ** 31 - 1}-${name}`),
@@ -187,7 +187,7 @@ test('a lock that is gone at the end has been removed by somebody; one that cann
   })
 })
 
-test('a lock that a third process took while that of another was put back is left to the third', async () => {
+test('a lock that a third process takes while the lock of another one is being restored stays with the third', async () => {
   const path = join(newFolder(), 'lock')
   await withLock(path, 60_000, async () => {
     writeFileSync(path, 'of another')

@@ -57,7 +57,7 @@ test('a file has its name only once its text is on the disk', async () => {
 })
 
 test.runIf(process.platform === 'linux')(
-  'no file stays open, also not one whose text does not come to the disk; that one has no name',
+  'no file stays open, even if its text cannot be written to the disk; such a file gets no name',
   async () => {
     const folder = newFolder()
     const inFolder = () =>

@@ -25,7 +25,7 @@ describe('the identity of a process', () => {
     expect(identityOf(pid)).toBeUndefined()
   })
 
-  test('ends with the process, not while it is stopped', async () => {
+  test('ends with the process, and not while the process is suspended', async () => {
     const child = spawn('sleep', ['60'])
     const identity = identityOf(child.pid!)!
     expect(isRunning(identity)).toBe(true)
@@ -101,7 +101,7 @@ describe('on systems without /proc', () => {
       for (const [name, value] of Object.entries({ PATH: own, TZ: 'Asia/Tokyo', LC_ALL: 'de_DE' }))
         vi.stubEnv(name, value)
       expect(identityOf(7)).toBe('7 in C of UTC: -o stat=,lstart= -p 7')
-      // It may say nothing of a process that is gone.
+      // `ps` may print nothing for a process that is gone.
       expect(identityOf(8)).toBeUndefined()
       removeFolder(own)
       // Without ps, nothing is known of any process.

@@ -145,7 +145,7 @@ const ensuring = [
 ]
 
 test.each([undefined, false, true])(
-  'a server that does not run is set up and started under the lock, as safe as asked (unsafe: %s)',
+  'a server that is not running is set up and started under the lock, with the requested durability (unsafe: %s)',
   async (unsafe) => {
     played.attach = ['none', attachment(5433)]
     const notices: string[] = []
@@ -178,7 +178,7 @@ test('nine supervisors may be killed while they start, and the tenth is used', a
   played.starts = [...Array(9).fill('killed'), 'started']
   await openEmbedded({ dataDir: '/data' })
   expect(steps.filter((step) => step.startsWith('supervisor'))).toHaveLength(10)
-  // Each takeover has ten of its own.
+  // Each takeover has ten attempts of its own.
   played.attach = [...Array(10).fill('none'), attachment(5434)]
   played.starts = [...Array(9).fill('killed'), 'started']
   lost[0]!()
@@ -211,7 +211,7 @@ test.each(['ECONNREFUSED', 'ECONNRESET', '57P01', '57P02', '57P03'])(
   },
 )
 
-test('a supervisor that goes after its user has left is nobody’s concern; before that the next one is left', async () => {
+test('a supervisor that is lost is replaced, and the replacement is left at the stop; a loss after that is ignored', async () => {
   played.attach = [attachment(5433), attachment(5434, ['lost']), attachment(5435, ['stopped'])]
   const server = await openEmbedded({ dataDir: '/data' })
   steps.length = 0

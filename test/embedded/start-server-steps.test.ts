@@ -85,7 +85,7 @@ test('a server starts once the traces of the last one are gone, as its user, at 
   expect(await server.ready).toBe(false)
 })
 
-test('it is ready when its own process says so, and not when another one does', async () => {
+test('it is ready when its own process reports it, not when another one does', async () => {
   const others = [
     { pid: 8, port: 1, ready: true },
     { pid: 7, port: 1, ready: false },
@@ -108,7 +108,7 @@ test.each(['exit', 'error'])('it is not ready any more once it has ended (%s)', 
   expect(await server.ready).toBe(false)
 })
 
-test('one that runs is taken over as it is, and has ended when its process serves no more', async () => {
+test('a running server is taken over as it is, and has ended once its process no longer serves the directory', async () => {
   played.found = [
     { pid: 5, port: 5433, ready: false },
     { pid: 5, port: 5433, ready: true },

@@ -106,7 +106,7 @@ describe('a user of a server', () => {
     expect(await attach(home)).toBe(expected)
   })
 
-  test('goes from a supervisor whose server does not start, also where that one stays', async () => {
+  test('disconnects from a supervisor whose server does not start, even if that supervisor keeps running', async () => {
     const { home } = await supervised((_, socket) => void socket.write('failed\n'))
     expect(await attach(home)).toBe('failed')
     await once(sockets.at(-1)!, 'close')
@@ -156,7 +156,7 @@ test.each([
   ['', 'node:internal\nError: spawn ENOENT\n    at x\n', ': spawn ENOENT'],
   ['2026 [7] FATAL:  old\n', '', ': old'],
   [`FATAL:  too old\n${'line\n'.repeat(20)}`, '', ''],
-  // Of the last twenty lines, an empty one included.
+  // Only the last twenty lines are searched, an empty one included.
   [`FATAL:  too old\n${'line\n'.repeat(19)}`, undefined, ''],
   [`FATAL:  old enough\n${'line\n'.repeat(18)}`, undefined, ': old enough'],
   ['2026 [7] FATAL:  of the server\n', 'Error: of the supervisor\n', ': of the supervisor'],

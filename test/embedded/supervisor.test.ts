@@ -141,8 +141,8 @@ test('a server runs while it has a user, survives signals and its own failures, 
   expect(existsSync(join(home.directory, 'supervisor.json'))).toBe(false)
 })
 
-test('a server starts after the processes of the last one, and stops when its users were killed', async () => {
-  // It does not wait for a first user.
+test('a server starts once the processes of the last one have ended, and stops once its users were killed', async () => {
+  // The half minute for which it waits for a first user never passes.
   playing(withFirst(NEVER_HALF_A_MINUTE))
   const waiting = join(home.cluster, 'waiting')
   writeFileSync(waiting, '')
@@ -159,7 +159,7 @@ test('a server starts after the processes of the last one, and stops when its us
   const other = connect({ host: '127.0.0.1', port })
   other.write(`${token}\n`)
   const heard = [user, other].map((each) => once(each, 'data'))
-  // Answered after the users, who hear nothing yet.
+  // The supervisor reads this connection after those of the users, who have no answer yet.
   const stranger = connect({ host: '127.0.0.1', port })
   stranger.write('x\n')
   await once(stranger, 'close')

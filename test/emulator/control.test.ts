@@ -35,7 +35,7 @@ it('ids of the questions of an added form depend on its team, its place among th
   }
 })
 
-it('a record that is not there, or that another team has, is refused, and nothing changes', async () => {
+it('changing a record that does not exist or belongs to another team is refused, and changes nothing', async () => {
   await using emulator = await startEmulator({ port: 0, patients: 2 })
   const { control, environments } = emulator
   const [own, other] = environments[0]!.teams.map(({ name }) => name)

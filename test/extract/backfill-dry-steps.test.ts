@@ -1,4 +1,4 @@
-/** The steps of a backfill that only compares, without a warehouse: what it reads of each team, and when what it used is closed. */
+/** The steps of a backfill that only compares, without a warehouse: what it reads of each team, and when its connections are closed. */
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { backfill } from '../../src/extract/backfill.ts'
 import type { BackfillOptions, NumberedTeam } from '../../src/extract/backfill-options.ts'

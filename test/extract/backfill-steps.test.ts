@@ -101,7 +101,7 @@ const run = (more: object = {}) =>
 const named = (...names: readonly string[]) => steps.filter(([name]) => names.includes(name as string))
 const CLOSED = [['close worker'], ['close limiter', 'one'], ['close limiter', 'three'], ['close']]
 
-test('its worker executes this run alone, with a limiter for each team that has none; each team is over once', async () => {
+test('its worker executes this run only, with a limiter for each team that lacks one; each team ends once', async () => {
   looks = [
     () => ({ open: ['one', 'two', 'three'] }),
     () => ({ open: ['two'] }),
@@ -186,7 +186,7 @@ describe('a run that fails', () => {
     },
   )
 
-  test('for a reason that passes goes on for half a minute after it last could claim', async () => {
+  test('for a temporary reason goes on for half a minute after its last successful claim', async () => {
     const passes = () => worker.onFailed!(failure('passes', 'deadlock', 'retry'))
     const looksAt = (at: number, why: string | null) => () => {
       ;[now, trouble] = [at, why]
@@ -203,7 +203,7 @@ describe('a run that fails', () => {
     await expect(run()).rejects.toThrow('passes')
   })
 
-  test('to look at its run fails at once if its session has ended, and otherwise only if that does not pass', async () => {
+  test('because its status cannot be read fails at once if the session has ended or the reason is permanent', async () => {
     const broken = Object.assign(new Error('x'), { code: '40P01' })
     const fails = () => {
       throw broken

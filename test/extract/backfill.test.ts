@@ -76,7 +76,7 @@ const options = (teams: readonly TeamSource[], over: Partial<BackfillOptions> = 
 const runs = () =>
   rowsOf<{ status: string; error: string | null }>(session, 'select status, error from intake_ops.runs')
 
-test('the part of a team is over, once, when its streams are read, though another team, and another run of it, go on', async () => {
+test('a team is reported as over, once, when its streams are read, even if another team or another of its runs continues', async () => {
   const packets = [{ teamId: await teamIdOf(session.db, 'one'), stream: 'packets' }] as const
   await session.db.transaction().execute((db) => insertRun(db, { is_detached: true }, {}, packets))
   const over: string[] = []

@@ -125,7 +125,7 @@ test('a run of this process is planned and locked in one transaction; then the s
   ])
 })
 
-test('a run that only workers execute has no lock, says so, and may be of workers with other settings', async () => {
+test('a run that only workers execute is detached: it has no lock, and its workers may have other settings', async () => {
   const planned = await planBackfill(options)
   expect(planned).toEqual({ runId: '9', teams: ['one', 'two'], slices: 5, workers: 5 })
   expect(steps.map(([name]) => name)).toEqual([
@@ -135,7 +135,7 @@ test('a run that only workers execute has no lock, says so, and may be of worker
   expect(steps[4]).toEqual(['insert', { ...REQUESTED, is_detached: true }, SPEC, partsOf(placeHashOf)])
 })
 
-test('a part is read as it was planned, by its worker, and its report is stored under its team and stream', async () => {
+test('a slice is read as planned, by its worker, and its report is stored under its team and stream', async () => {
   const seen: unknown[] = []
   for (const onProgress of [undefined, (...of: unknown[]) => void seen.push(of)]) {
     steps.length = 0

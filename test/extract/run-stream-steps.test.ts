@@ -119,7 +119,7 @@ describe('a stream', () => {
     expect(steps.at(-1)).toEqual(['progress', 'north', 'patients', { fetched: 1, expected: 2 }])
   })
 
-  test('that a worker has claimed is not taken again, and its session is one of the worker', async () => {
+  test('that a worker has claimed is not taken again, and its session carries the id of the worker', async () => {
     const taken = { ...TAKEN, cursor: null, epoch: '6' }
     await run('patients', { claimed: { taken: taken as never, worker: 'abcdef01' } })
     expect(steps.map(([name]) => name)).toEqual(['watch', 'open', 'list', 'fetch due', 'close'])
@@ -138,7 +138,7 @@ describe('a stream', () => {
     expect(source).toMatchObject({ load, taken })
   })
 
-  test('with a date filter is read by windows; exports by their files; one without a path by id has nothing due', async () => {
+  test('with a date filter is read by windows, and exports by their files; without a GET by id nothing is due', async () => {
     const reading = streamNamed('responses')!.reading
     await run('responses')
     expect(steps[3]).toEqual(['windows', session, OPTIONS, reading])
@@ -182,7 +182,7 @@ describe('the report', () => {
     ])
   })
 
-  test('counts records that no list contained as fetched, and none of them as unchanged', async () => {
+  test('counts records that were fetched by id as fetched, and none of them as unchanged', async () => {
     reading = ({ tally }) => {
       Object.assign(tally, { fetched: 3, changed: 5, unchanged: 2 })
       return { text: 'all is well', attention: false }
@@ -200,7 +200,7 @@ describe('the report', () => {
     [{ gaveUp: false }, false],
     [{ status: 404 }, false],
     [{ status: 500 }, false],
-  ])('of a failure with %j ends the team: %s', async (more, endsTeam) => {
+  ])('of a failure with %j stops the team: %s', async (more, endsTeam) => {
     const error = new IntakeError('no', { code: 'refused', verdict: 'stop', hint: 'look there' })
     Object.assign(error, more)
     reading = ({ tally }) => {

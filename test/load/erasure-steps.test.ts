@@ -27,7 +27,7 @@ function asking(reply: (statement: string) => Reply) {
   return { db, asked }
 }
 
-test('a hash is of team, stream and id under the key of the installation, so that an upgrade knows those that are stored', async () => {
+test('a hash is made from team, stream and id with the key of the installation, so that an upgrade recognizes stored hashes', async () => {
   const { db, asked } = asking(() => [
     { teamId: 7, key: KEY },
     { teamId: 8, key: null },
@@ -71,7 +71,7 @@ test('an erasure is stored under the lock that loads share: every subject, and t
   expect(await noteErased(db, erasures, 'p', [], [])).toBe(3)
 })
 
-test('what a load skips is counted in one statement, each with its patient; nothing skipped is no statement', async () => {
+test('what a load skips is counted in one statement, with the patient of each; nothing skipped, no statement', async () => {
   const { db, asked } = asking(() => [])
   const erasures = { teamId: 7, hashOf: () => '' }
   await countSkipped(db, erasures, [])

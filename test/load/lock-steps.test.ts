@@ -63,7 +63,7 @@ test('free streams are locked, team by team, and unlocked team by team', async (
   expect(steps).toEqual(UNLOCKS('2/patients', '2/forms'))
 })
 
-test('where sessions have streams, all of them are named, with the first session, and every lock that was taken is released', async () => {
+test('if other sessions lock streams, the error names all these streams and the first session, and every lock that was taken is released', async () => {
   locked = { '1/forms': 'first', '2/patients': 'second' }
   planned = { '2/forms': '9' }
   await expect(lock()).rejects.toMatchObject(
@@ -72,7 +72,7 @@ test('where sessions have streams, all of them are named, with the first session
   expect(steps.slice(-2)).toEqual(UNLOCKS('1/patients', '2/forms'))
 })
 
-test('where planned runs reserve streams, the first of these runs is named', async () => {
+test('if planned runs reserve streams, the error names the first of these runs', async () => {
   planned = { '1/forms': '8', '2/forms': '9' }
   const hint = 'intake-sync runs cancel 8'
   await expect(lock()).rejects.toMatchObject(refused('forms of north, forms of south', hint))
@@ -80,7 +80,7 @@ test('where planned runs reserve streams, the first of these runs is named', asy
   expect(steps.filter((step) => `${step}`.startsWith('free'))).toEqual([])
 })
 
-test('runs whose process ended are freed once every stream is locked; of those that cannot be, the first is named', async () => {
+test('runs whose process has ended are freed once every stream is locked; the error names the first that cannot be freed', async () => {
   planned = { '1/patients': '7', '1/forms': '8', '2/forms': '9' }
   abandoned = ['7', '8', '9']
   freed = ['7', '8', '9']

@@ -61,7 +61,7 @@ beforeEach(() => {
   vi.spyOn(systemClock, 'sleep').mockImplementation(async (milliseconds) => note('pause', milliseconds))
 })
 
-test('of runs that are stored as running, each is marked that no worker continues and whose process is gone', async () => {
+test('a run that is stored as running is marked as interrupted if its process is gone and no worker continues it', async () => {
   running = ['1', '2', '3', '4']
   continued = ['1']
   living = ['2']
@@ -92,7 +92,7 @@ const failure = (hint?: string) =>
 const OPENED = ['open', { url: 'a warehouse', purpose: 'end of a run' }]
 
 describe('why a run ended', () => {
-  test('is stored once Postgres has noticed that its process has ended: after at most five looks, with what is left canceled', async () => {
+  test('is stored once Postgres has noticed the end of its process, which is checked at most five times; what still runs is canceled', async () => {
     open = 2
     await storeFailure('a warehouse', '7', 'interrupted', failure('make room'))
     const error = 'no disk — make room'
@@ -107,11 +107,11 @@ describe('why a run ended', () => {
     )
   })
 
-  test('is not stored of a failure where workers continue the run, nor where the warehouse is away', async () => {
+  test('is not stored if workers continue a run that failed, or if the warehouse is away', async () => {
     continued = ['7']
     await storeFailure('a warehouse', '7', 'failed', failure())
     expect(steps.splice(0)).toEqual([OPENED, ['end session']])
-    // Whoever stopped it meant the run.
+    // A person who stops the process means the whole run, so workers do not continue it.
     await storeFailure('a warehouse', '7', 'interrupted', failure())
     expect(steps.splice(0).map(([name]) => name)).toEqual(['open', 'close', 'end session'])
     away = new Error('the warehouse is away')
@@ -125,7 +125,7 @@ describe('work within a run', () => {
     return { url: 'a warehouse', runId, session, signal }
   }
 
-  test('has the signal of the run, which is listened to until it ends; without a run only that of its caller', async () => {
+  test('has the signal of the run, and listens for its end until the work ends; without a run it has the signal of its caller', async () => {
     const own = new AbortController().signal
     expect(await withinRun(begun('7', own), async (signal) => signal === canceled.signal)).toBe(true)
     expect(steps.splice(0)).toEqual([['listen', session, 'a warehouse', '7', own], ['listen no more']])

@@ -70,7 +70,7 @@ test('a cell is escaped for COPY wherever its record holds what has to be', () =
   expect(cells!.map((line) => line.split('\t').at(-2))).toEqual(['a\\\\b', 'plain', undefined])
 })
 
-test('what is found is counted for each team, also in a record with nothing but an unknown field', () => {
+test('findings are counted for each team, even of a record that has only an unknown field', () => {
   const lines = openLines(responses)
   const add = (teamId: number, record: object) => {
     const read = readRecord(record, {

@@ -116,7 +116,7 @@ test('of two events with one id, the one whose body it is comes back, and neithe
   ])
 })
 
-test('an event whose dead letter lacks what may not be stored comes back whole, and neither twice nor as another of its id', async () => {
+test('an event whose dead letter was cleansed is retried with its whole body, once, and not as another event with its id', async () => {
   const { session, teamId } = scene
   const event = (file: string, key: string) =>
     JSON.stringify({

@@ -20,7 +20,7 @@ function mapped(name: string, record: object) {
   }
 }
 
-test('a response: nulls keep the places of others, and the first text of a question is that of its cells', () => {
+test('a response: nulls count as positions, and matrix cells take the first text of their question', () => {
   const record = parseText(`{
     "id": "r", "form_name": "Own", "form": {"id": "f", "name": "Embedded"},
     "answers": [

@@ -55,7 +55,7 @@ const known = async () => {
 
 const [LONG, LONGER] = ['f'.repeat(500), 'f'.repeat(501)]
 
-it('a text is kept if several patients of a team were asked the same; ids of more than 500 bytes are left out', async () => {
+it('the text of a question is kept if several patients of a team were asked it; ids of more than 500 bytes are left out', async () => {
   const asked = (name: string) => [
     ...([
       ['alone', `Of ${name}?`],
@@ -77,7 +77,7 @@ it('a text is kept if several patients of a team were asked the same; ids of mor
   ])
 })
 
-it('a question that a response answered twice repeats for ever, and a text that was kept stays', async () => {
+it('a question that one response answered twice is marked as repeated for good, and a text that was kept stays', async () => {
   await respond(1, 'r6', 'f', 'cid', [
     ['same', 'How?'],
     ['once', 'Why?'],
@@ -94,7 +94,7 @@ it('a question that a response answered twice repeats for ever, and a text that 
   expect((await known()).slice(0, 4)).toEqual(after.map((line) => line.replace('once -', 'once Why?')))
 })
 
-it('all are read again once rows of answers were rewritten, and not for rows of other streams', async () => {
+it('all answers are read again after responses were rewritten, and not after other streams were', async () => {
   const until = async () =>
     (await session.client.query(`select until = '-infinity' as forgotten from intake_raw.answers_read`))
       .rows[0].forgotten

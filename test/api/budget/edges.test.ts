@@ -33,21 +33,21 @@ function open(limit = new Limit(4)) {
   return { limit, part, change }
 }
 
-test('a silent process leaves what it had and owes nothing, whatever it sent of late', () => {
+test('a process that fell silent returns its permits and leaves no debt, whatever it sent recently', () => {
   const sends = [5, 4, 3, 2].map((ago) => [NOW - ago * SECOND, 3] as const)
   const a = holder({ permits: 7, until: NOW - 1, sends })
   const { pool, debt } = swept({ ...emptyDivision(), model: model(7, 10), holders: { a, b: holder() } }, NOW)
   expect([pool.reduce((sum, [, count]) => sum + count, 0), debt]).toEqual([7, 0])
 })
 
-test('the strictest of limits is the lowest, and of equal ones that of the shortest window', () => {
+test('the strictest limit is the one with the lowest rate; among equal rates, the shortest window', () => {
   const limits = [model(30, 2), model(20, 2), model(10, 1), model(600, 60)]
   const holders = Object.fromEntries(limits.map((limit, place) => [`h${place}`, holder({ limit })]))
   expect(strictestOf({ ...emptyDivision(), holders: { ...holders, none: holder() } })).toEqual(model(10, 1))
   expect(strictestOf({ ...emptyDivision(), holders: { none: holder() } })).toBeNull()
 })
 
-test('requests around a rejection are reported in 24 parts of the minute before, of the hour, and of the last seconds', () => {
+test('requests before a rejection are reported in 24 intervals each for the last seconds, the last minute and the last hour', () => {
   const limit = new Limit(4)
   for (let ago = 4_000; ago > 72; ago -= 20) limit.sent(NOW - ago * SECOND)
   for (let ago = 71.9; ago > 0; ago -= 0.01) limit.sent(NOW - ago * SECOND)
@@ -57,7 +57,7 @@ test('requests around a rejection are reported in 24 parts of the minute before,
 })
 
 describe('a process', () => {
-  test('that takes over the rejection of another which is gone explains its own, if it has one', () => {
+  test('that takes over the rejection of a process that is gone keeps its own rejection, if it has one', () => {
     const limit = new Limit(4)
     limit.rejected(limit.sent(NOW - 10_000), NOW - 5_000, SECOND)
     const own = limit.episode
@@ -83,11 +83,11 @@ describe('a process', () => {
     limit.rejected(limit.sent(NOW - 10_000), NOW - 5_000, null)
     open(limit).change({ holders: { b: holder() } })
     expect(limit.episode).toMatchObject({ rejections: 1, retryAfter: null })
-    // It was a request as any other.
+    // It also counts as a request that was sent.
     expect(limit.sentBetween(NOW - SECOND, NOW)).toBe(1)
   })
 
-  test('waits for permits that are on their way, also after the next exchange', () => {
+  test('waits until its permits become usable, even after the next exchange', () => {
     const { limit, change } = open()
     const division = change({ model: model(4), revision: 1, pool: [[NOW + SECOND, 4]] })
     expect([division.holders.me!.permits, limit.wait(NOW)]).toEqual([4, SECOND])
@@ -109,7 +109,7 @@ describe('a limit', () => {
     expect([limit.episode, limit.known?.window]).toEqual([null, SECOND])
   })
 
-  test('has a window that is longer than the last pause that did not suffice, not than the one that did', () => {
+  test('has a window longer than the last pause that was too short; the pause that was long enough does not count', () => {
     const limit = new Limit(4)
     for (let at = 0; at < 4; at += 0.25) limit.accepted(limit.sent(NOW + at * SECOND), NOW + at * SECOND)
     let now = NOW + 4 * SECOND
@@ -123,7 +123,7 @@ describe('a limit', () => {
     expect(limit.known?.window).toBe(15 * SECOND)
   })
 
-  test('that another process has configured is spread evenly over a long window too', () => {
+  test('that another process configured is spread evenly, even over a long window', () => {
     const limit = new Limit(4)
     limit.isFixed = true
     limit.adopt({ ...model(60, 3_600), spread: 1 }, NOW)

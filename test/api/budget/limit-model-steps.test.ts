@@ -1,4 +1,4 @@
-/** What a known limit keeps of its state when a rejection says nothing new, and when it goes on from another's. */
+/** How a rejection changes a known limit, and what a limit does that it adopted from another process. */
 import { describe, expect, test } from 'vitest'
 import { Limit } from '../../../src/api/budget/limit.ts'
 import { LimitModel, type ModelState } from '../../../src/api/budget/limit-model.ts'
@@ -24,7 +24,7 @@ function rejected(state: Partial<ModelState>, many: number, late = 0): ModelStat
 }
 
 describe('a rejection', () => {
-  test('of a limit that is right widens the unused part, and makes nobody unsure of it', () => {
+  test('that confirms the limit widens the margin, and leaves the limit certain', () => {
     for (const [many, late] of [
       [10, 0],
       [9, 0],
@@ -34,14 +34,14 @@ describe('a rejection', () => {
     }
   })
 
-  test('that lowers a small limit leaves it unsure where more may have been in the window', () => {
+  test('that lowers a small limit leaves it unsure if the window may have contained more requests', () => {
     expect(rejected({ count: 20 }, 10, 2)).toMatchObject({ count: 10, unsure: true, contradictions: 1 })
     expect(rejected({ count: 20 }, 10)).toMatchObject({ count: 10, unsure: false })
     expect(rejected({ count: 60 }, 26, 2)).toMatchObject({ count: 26, unsure: false })
     expect(rejected({ count: 12, proven: 10 }, 10, 2)).toMatchObject({ count: 10, unsure: false })
   })
 
-  test('of a raise makes the next one wait twice as long, and fifteen minutes at most', () => {
+  test('of a raised limit doubles the wait before the next raise, up to fifteen minutes', () => {
     const waits = [30, 400, 500, 900].map((seconds) => {
       const { waitBeforeRaise } = rejected({ proven: 9, waitBeforeRaise: seconds * SECOND }, 10)
       return waitBeforeRaise / SECOND
@@ -51,7 +51,7 @@ describe('a rejection', () => {
 })
 
 describe('a limit that another process has learned', () => {
-  test('in the middle of a raise is raised no sooner than a window with its answers has shown it to be right', () => {
+  test('in the middle of a raise is raised again only after a whole window, and the time of its answers, have passed', () => {
     const model = new LimitModel(new Sends())
     model.margin.measure(200_000)
     model.adopt({ ...KNOWN, count: 100, proven: 95, raise: 0.05 }, SENT_AT)
@@ -65,7 +65,7 @@ describe('a limit that another process has learned', () => {
     expect(model.state).toMatchObject({ proven: 100, raise: 0.1 })
   })
 
-  test('is unsure because of reports of others only if it was learned from them', () => {
+  test('is not made unsure by requests that other processes report; a limit learned here is', () => {
     const unsure = [null, KNOWN].map((known) => {
       const limit = new Limit(16)
       if (known !== null) limit.adopt(known, 0)
@@ -79,7 +79,7 @@ describe('a limit that another process has learned', () => {
   })
 })
 
-test('a silence in the middle of a rejection is no beginning: the window may be as long as before it', () => {
+test('a silence during a rejection does not shorten the window that is learned from it', () => {
   const limit = new Limit(4)
   for (let at = 0; at < 10; at += 0.25) limit.accepted(limit.sent(at * SECOND), at * SECOND)
   limit.rejected(limit.sent(SENT_AT), SENT_AT + 10_000, null)
@@ -89,7 +89,7 @@ test('a silence in the middle of a rejection is no beginning: the window may be 
   expect(limit.known?.window).toBe(15 * SECOND)
 })
 
-test('requests from before a share give back no permit of it', () => {
+test('requests sent before a share was granted do not count as uses of its permits', () => {
   const sends = new Sends()
   for (const at of [10, 20, 130]) sends.add(at)
   const share = new Share(100)

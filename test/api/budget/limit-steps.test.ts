@@ -21,7 +21,7 @@ function together(limit: Limit, now: number): number {
   return sent
 }
 
-/** So many requests, a millisecond apart, each accepted at once. */
+/** Sends `count` requests, a millisecond apart; each is accepted at once. */
 function accept(limit: Limit, many: number): void {
   for (let each = 0; each < many; each++) limit.accepted(limit.sent(AT + each * 1_000), AT + each * 1_000)
 }
@@ -41,7 +41,7 @@ describe('a pause', () => {
     expect([limit.wait(AT + SECOND), limit.inFlight]).toEqual([10 * SECOND, 0])
   })
 
-  test('of a request that was sent before the limit was learned is what the service asks for, and nothing without a time', () => {
+  test('after a late rejection of a request that was sent before the limit was learned is what the service asks for, or none', () => {
     const limit = new Limit(4)
     const [first, late, later] = [limit.sent(AT), limit.sent(AT + 1), limit.sent(AT + 2)]
     limit.rejected(first, AT + 10_000, SECOND)
@@ -53,7 +53,7 @@ describe('a pause', () => {
     expect([limit.pausedUntil, limit.episode]).toEqual([AT + 7 * SECOND, null])
   })
 
-  test('that nobody asked for grows with each rejection in a row, and a single request ends it', () => {
+  test('that the service did not ask for grows with each rejection in a row, and is followed by a single request', () => {
     const limit = new Limit(4)
     const pauses: number[] = []
     let now = AT
@@ -71,7 +71,7 @@ describe('a pause', () => {
     expect(together(limit, now)).toBe(1)
   })
 
-  test('takes the time that the latest rejection names', () => {
+  test('follows the Retry-After of the latest rejection', () => {
     const limit = new Limit(4)
     limit.rejected(limit.sent(AT), AT + 10_000, 5 * SECOND)
     limit.rejected(limit.sent(AT + 20_000), AT + 30_000, 2 * SECOND)
@@ -80,7 +80,7 @@ describe('a pause', () => {
     expect(limit.episode).toMatchObject({ rejections: 3, retryAfter: null })
   })
 
-  test('of no time is believed twice in a row, and an accepted request begins the row anew', () => {
+  test('of zero seconds is accepted twice in a row only; an accepted request restarts the count', () => {
     const pauses = [false, true].map((isAccepted) => {
       const limit = new Limit(4)
       return [0, 1, 2].map((place) => {
@@ -99,7 +99,7 @@ describe('a pause', () => {
 })
 
 describe('requests in flight', () => {
-  test('are two again once no limit is known any more', () => {
+  test('are limited to two again once no limit is known', () => {
     const limit = new Limit(8)
     accept(limit, 400)
     limit.adopt(learned(5_000), AT + 2 * SECOND)

@@ -5,7 +5,7 @@ import { type Division, emptyDivision } from '../../../src/api/budget/division.t
 import { openLimiter } from '../../../src/api/budget/limiter.ts'
 import { openSimulatedClock } from './processes.ts'
 
-test('a process wants any number of permits while a call waits, of whichever kind, and reports the urgent ones', async () => {
+test('while calls of any kind wait, a process requests permits without a maximum, and reports how many calls are urgent', async () => {
   const LIST = {}
   const FETCH = { urgent: true }
   const RETRY = { again: true }

@@ -62,7 +62,7 @@ test('many calls wait for one timer, which is set anew for each of them', async 
   expect([mostPauses(), waits()]).toEqual([1, []])
 })
 
-test('one pause is enough for a call, and a timer that was replaced when it ended does nothing', async () => {
+test('a call needs one pause only, and a timer that was replaced just as it ended does nothing', async () => {
   const { acquire, pass, waits, turn, started } = open({ rateLimit: { requests: 11, seconds: 10 } })
   ;(await acquire()).accepted()
   const second = acquire()

@@ -147,7 +147,7 @@ test('requests without an answer end the patience of the team; an answer, or a l
   expect([await lose(4), await lose(4)]).toEqual([true, true])
   expect(await lose(4)).toBe(false)
   ;(await limiter.acquire([], { since: clock.now(), again: false })).accepted()
-  // A pause before a request is no pause of the team: the request before it had no answer either.
+  // The pause before this request does not excuse it: the request before the pause had no answer either.
   expect(await lose(4)).toBe(true)
   await clock.sleep(5_000)
   expect(await lose(6)).toBe(false)

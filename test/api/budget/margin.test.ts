@@ -87,7 +87,7 @@ describe('the unused part of a window', () => {
     expect(margin.jitter(SECOND / 10)).toBe(10_000)
   })
 
-  test('follows the mean and the deviation of the latest answers, each a thirty-second of them at least', () => {
+  test('follows the mean and the deviation of the latest answers; each answer has a weight of at least 1/32', () => {
     const margin = new Margin()
     const found = [100_000, 104_000, 102_000, 110_000].map((roundTrip) => {
       margin.measure(roundTrip)

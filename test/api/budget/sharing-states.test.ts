@@ -38,7 +38,7 @@ const learned = {
 }
 const other = { since: 1, wants: 0, urgent: 0, sends: [], isFixed: false, until: Number.MAX_SAFE_INTEGER }
 
-test('a process goes on with its share when the store is away, and alone only if it never had one', async () => {
+test('while the store is away, a process uses its share; without a share, it sends on its own', async () => {
   const joined = open({ model: learned, revision: 1, pool: [[0, 4]] })
   joined.sharing.mayGo()
   await joined.run(0.1)
@@ -64,7 +64,7 @@ test('a process that waits for the explanation of its rejection goes on when the
   expect([limit.isBlocked, sharing.mayGo()]).toEqual([false, true])
 })
 
-test('a process that may not raise the limit does not report that it knows another one', async () => {
+test('a process that may not raise the limit does not report a different one', async () => {
   const { sharing, store, limit, run } = open({
     ...{ model: learned, revision: 1, pool: [[0, 2]], holders: { a: { ...other, permits: 2 } } },
   })
@@ -76,7 +76,7 @@ test('a process that may not raise the limit does not report that it knows anoth
   expect([limit.mayRaise, store.updates]).toEqual([false, 1])
 })
 
-test('a process stays until its rejection is explained, though it has nothing to send, and leaves then', async () => {
+test('a process stays until its rejection is explained, even if it has nothing to send, and then leaves', async () => {
   const { sharing, store, demand, refuse, run } = open({ holders: { a: { ...other, permits: 0 } } })
   sharing.mayGo()
   await run(0.1)
@@ -89,7 +89,7 @@ test('a process stays until its rejection is explained, though it has nothing to
   expect([store.division.episode, Object.keys(store.division.holders)]).toEqual([null, ['a']])
 })
 
-test('a process that has left sends nothing before it has joined again', async () => {
+test('a process that has left sends no requests until it has joined again', async () => {
   const { sharing, store, demand, run } = open()
   sharing.mayGo()
   await run(0.1)

@@ -5,7 +5,7 @@ import { endKnownBy } from '../../../src/api/http/read-stream.ts'
 import { BodyFault } from '../../../src/api/http/wire.ts'
 import { answer, open, RESET, SINCE } from '../support/attempts.ts'
 
-test('a call that its own signal aborts ends with the reason: in flight, and between two attempts', async () => {
+test('a call that is aborted by its own signal ends with the reason, whether in flight or between two attempts', async () => {
   for (const [method, sent] of [
     ['POST', RESET],
     ['GET', answer(503)],
@@ -20,7 +20,7 @@ test('a call that its own signal aborts ends with the reason: in flight, and bet
 })
 
 test.each(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])(
-  '%s is sent again after a failure only if it changes nothing',
+  '%s is repeated after a failure only if it is a read',
   async (method) => {
     for (const read of [undefined, true, false]) {
       const { make, requests } = open([answer(503), RESET, answer(200)])
@@ -52,14 +52,14 @@ test('the refusal that a caller sees is the last answer, with the times of its a
   expect(judged.map((each) => each.startedAt)).toEqual([SINCE, startedAt])
 })
 
-test('a refusal is not that of an earlier attempt where the last one had no answer', async () => {
+test('the refusal of an earlier attempt is not reported if the last attempt had no answer', async () => {
   const refusals: Answer[] = []
   const { failing } = open([answer(503), RESET, RESET, RESET, RESET, RESET])
   const error = await failing('GET', '/v2/forms', { onRefusal: (refusal) => refusals.push(refusal) })
   expect([error.code, error.tries, refusals]).toEqual(['connection_lost', 6, []])
 })
 
-test('a pause that the service asks for is not that of an earlier answer', async () => {
+test('a pause never follows the Retry-After of an earlier answer', async () => {
   const { make, steps } = open([answer(503, '{}', { 'retry-after': '7' }), RESET, answer(503), answer(200)])
   await make('GET', '/v2/forms')
   expect(steps.filter((step) => Array.isArray(step))).toEqual([
@@ -69,7 +69,7 @@ test('a pause that the service asks for is not that of an earlier answer', async
   ])
 })
 
-test('a body that cannot be read gives its permit back as one without an answer', async () => {
+test('a body that cannot be read counts as no answer for its permit', async () => {
   for (const fault of ['too_large', 'encoding'] as const) {
     const { failing, steps } = open(Array.from({ length: 6 }, () => new BodyFault(fault)))
     const error = await failing('POST', '/v2/forms')
@@ -82,7 +82,7 @@ test('a body that cannot be read gives its permit back as one without an answer'
   }
 })
 
-test('the last answer of a call that gives up is seen too, though it was throttled and did not fail', async () => {
+test('the last answer of a call that gives up is reported, even if it was a 429', async () => {
   const refusals: Answer[] = []
   const { failing } = open([answer(429, 'wait')], { says: false })
   await failing('GET', '/v2/forms', { onRefusal: (refusal) => refusals.push(refusal) })
@@ -106,7 +106,7 @@ test.each([
   })
 })
 
-test('an answer that is nested too deeply is no broken JSON, also where a number keeps its digits', () => {
+test('an answer that is nested too deeply is reported as such, not as broken JSON, even if it contains numbers such as 1.50', () => {
   const body = `${'['.repeat(200_000)}1.50${']'.repeat(200_000)}`
   expect(outcomeOf(answer(200, body), '/v2/forms', false)).toMatchObject({
     code: 'too_deep',

@@ -25,7 +25,7 @@ beforeEach(() => asked.splice(0))
 
 const TIMEOUTS = { connect: 1_001, headers: 2_002, bodyIdle: 3_003, attempt: 404_404 }
 
-test('each timeout applies to its part of an attempt, and connections are as many as requested, one request on each', async () => {
+test('each timeout applies to its part of an attempt; as many connections are opened as requested, with one request at a time on each', async () => {
   const wire = openWire('https://forms.example.com', 7, TIMEOUTS, 1_000)
   await wire.close()
   expect(asked).toEqual([

@@ -195,7 +195,7 @@ test('a page that names no count does not contradict the first one', () => {
   expect(judge.outcome()).toEqual({ complete: true, stable: true, count: 4, pages: 2, records: 4 })
 })
 
-test('of several signs of a change the most severe is the reason: a count that drifted before a page that is short', () => {
+test('of several signs of a change the most severe is the reason: a drifted count outranks a short page', () => {
   const pairs: readonly (readonly [Partial<PageFacts>, Partial<PageFacts>])[] = [
     [{ records: 2 }, {}],
     [{ count: 301 }, {}],
@@ -211,7 +211,7 @@ test('of several signs of a change the most severe is the reason: a count that d
   expect(reasons).toEqual(['short_page', ...Array.from({ length: 3 }, () => 'count_drifted')])
 })
 
-test('a count that only a later page has is one that drifted, and a link to the first page repeats it', () => {
+test('a count that appears only on a later page has drifted, and a link to the first page repeats that page', () => {
   const judge = new PageJudge('/list', 'form=7', undefined)
   judge.next()
   judge.arrived(page(1, { count: null, next: 'cursor=b' }))

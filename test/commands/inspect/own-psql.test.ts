@@ -1,4 +1,4 @@
-/** The own client of `psql`, without a warehouse: what it says of errors and of results, statement by statement. */
+/** The built-in client of `intake-sync psql`, without a warehouse: how it shows errors and results, statement by statement. */
 import pg from 'pg'
 import { beforeEach, expect, it, vi } from 'vitest'
 import { runStatements } from '../../../src/commands/inspect/own-psql.ts'
@@ -49,7 +49,7 @@ const result = (command: string | null, names: readonly string[] = [], rows: unk
 const refused = (message: string, hint?: string) =>
   Object.assign(new pg.DatabaseError(message, 0, 'error'), { code: '42601', ...(hint ? { hint } : {}) })
 
-it('an error is that of Postgres with its hint, neither can move the cursor, and nothing more is run', async () => {
+it('an error shows the message and hint of Postgres, with control characters escaped, and ends the run', async () => {
   answers = {
     ...{ 'select 1': result('SELECT', ['n'], [['1']]), b: refused('odd\u001b', 'perhaps\u001b[2J') },
     c: refused('plain'),
@@ -85,7 +85,7 @@ it('at a terminal each error is a line, and the next statement is run; a lost co
   ])
 })
 
-it('every result of a text is shown, in its order; one without columns as its command, an empty statement not at all', async () => {
+it('each result of a text with several statements is shown in order; without columns as its command, and an empty statement not at all', async () => {
   const several = [
     ...[result('SELECT', ['a', 'b'], [['1', 'x\u001b']]), result('CREATE'), result(null)],
     ...[

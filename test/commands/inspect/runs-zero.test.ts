@@ -33,7 +33,7 @@ const live = (stream: string, expected: number | null) => ({
 })
 const linesOf = (text: string) => text.split('\n').map((line) => line.trim().replace(/ {2,}/g, '  '))
 
-test('the list sums up the streams of each run, and a run that took no time is not one that still runs', () => {
+test('the list sums up the streams of each run, and a run that took 0 s is not shown as one that is still running', () => {
   const runs = [
     { ...RUN, run_id: 12, status: 'succeeded', seconds: 0, streams: [ended('a', 3, 4), ended('b', 30, 0)] },
     { ...RUN, streams: [ended('a', 0, 5)] },
@@ -46,7 +46,7 @@ test('the list sums up the streams of each run, and a run that took no time is n
   ])
 })
 
-test('a stream that has no record to read is not one whose length is unknown', () => {
+test('an expected total of 0 is shown, unlike an unknown one', () => {
   const run = { ...RUN, seconds: 0, seconds_left: 0, progress: [live('forms', 0), live('packets', null)] }
   expect(linesOf(runText(contextOf(), run as unknown as ShownRun))).toEqual([
     'run 7, backfill: running (0 s, about 0 s left)',

@@ -65,7 +65,7 @@ it.each([
 })
 
 it.each(['', '--full', '--full --dry-run', '--since 2026-01-02 --dry-run'])(
-  'what is read, of one team and several, is as asked: %s',
+  'the dates and mode of the command line reach the backfill: %s',
   async (line) => {
     vi.mocked(migrationStatus).mockResolvedValue({ applied: [], pending: [] })
     expect((await run(line === '' ? [] : line.split(' '))).code).toBe(0)
@@ -83,7 +83,7 @@ it.each(['', '--full', '--full --dry-run', '--since 2026-01-02 --dry-run'])(
 )
 
 it.each(['', ' ', 'yesterday', '2026-13-01', '2026-02-30', '5'])(
-  '--since %j is no date, and nothing is opened',
+  '--since %j is refused as not a date, before anything is opened',
   async (since) => {
     const { code, stdout } = await run(['--since', since, '--json'])
     expect([code, JSON.parse(stdout).error]).toMatchObject([

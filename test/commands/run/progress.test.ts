@@ -155,7 +155,7 @@ it('on a terminal a line is complete, is above the bars, and leaves nothing of a
   progress[Symbol.dispose]()
 })
 
-it('on a terminal a bar that passes what was expected is full, and one without a total follows the records', async () => {
+it('on a terminal, a total grows with the records: beyond what was expected, and from the start if nothing was expected', async () => {
   const { context, written } = contextOf(true)
   const progress = openProgress(context, false)
   progress.update('default', 'patients', { fetched: 1, expected: 2 })

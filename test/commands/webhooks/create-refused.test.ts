@@ -176,7 +176,7 @@ it('a signal after the request does not interrupt the work, and is answered once
   expect(storeSecret).toHaveBeenCalledOnce()
 })
 
-it('a signal after the command has ended is not answered', async () => {
+it('a command that has ended no longer listens for the signal', async () => {
   const stop = new AbortController()
   const { code } = await create('--json', stop)
   expect([code, getEventListeners(stop.signal, 'abort')]).toEqual([0, []])

@@ -165,7 +165,7 @@ describe('events', () => {
     }
     expect(await ids(3)).toEqual([6, 'd-9', 'd-8', 'd-5'])
     expect(await ids(6)).toEqual([6, 'd-9', 'd-8', 'd-5', 'd-2', 'n-1', 'n-2'])
-    // Of one time, those of an earlier page come first, also where some of that page were left out.
+    // Of deliveries with the same time, those on an earlier page come first, even if some of that page are left out.
     const same = (id: string) => ({ ...delivery(9), id })
     answerInPages(
       [delivery(1), delivery(2), delivery(3), same('s-1')],

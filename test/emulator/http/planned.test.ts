@@ -59,7 +59,7 @@ it('faults are ended from another process by an empty specification, which may b
   }
 })
 
-it('a rate limit that is none is refused, and the one before stays', async () => {
+it('an invalid rate limit is refused, and the previous one stays', async () => {
   const { control } = emulator
   control.setRateLimit({ requests: 1, seconds: 3600 })
   for (const limit of [0, -1, Number.NaN, { requests: 0, seconds: 1 }, { requests: 1, seconds: 0 }])
@@ -67,7 +67,7 @@ it('a rate limit that is none is refused, and the one before stays', async () =>
   expect(await statuses('/v2/forms', '/v2/forms')).toEqual([200, 429])
 })
 
-it('two rules for one fault are drawn each for itself, and cover whole names of resources', () => {
+it('two rules for one fault are drawn independently, and match whole resource names only', () => {
   const rules = parseFaults('slow=0.5:1,slow=0.5:2')
   const drawn = Array.from({ length: 200 }, (_, nth) => fire(rules, '1', nth, '/v2/forms').get('slow'))
   expect(new Set(drawn)).toEqual(new Set([undefined, '1', '2']))
@@ -85,7 +85,7 @@ it('two rules for one fault are drawn each for itself, and cover whole names of 
   expect(covered('patients/batch-upload')).toEqual([0, 0, 1, 0, 0, 0])
 })
 
-it('of two bursts the one that goes on refuses a request, the first of both if both do', () => {
+it('of two bursts, the one in progress refuses a request; if both are, the first one', () => {
   const rules = parseFaults('throttle-burst@forms=0.5:2,throttle-burst=0.5:3')
   const bursts = new Bursts()
   const none = new Map()

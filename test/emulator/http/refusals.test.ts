@@ -1,4 +1,4 @@
-/** Refusals to the byte: a request that is no HTTP, a method that a path does not have, and several unknown parameters. */
+/** Refusals to the byte: a request that is not HTTP, a method that a path does not have, and several unknown parameters. */
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, it } from 'vitest'

@@ -1,4 +1,4 @@
-/** Answers as they are written in each shape: one row of a list as each of many, and writes without a body. */
+/** How answers are written in each shape: rows of lists, single records, and writes without a body. */
 import { beforeAll, describe, expect, it } from 'vitest'
 import { ServiceClock, Timeline } from '../../../src/emulator/clock.ts'
 import type { Answer, Failure, JsonRecord } from '../../../src/emulator/http/answer.ts'

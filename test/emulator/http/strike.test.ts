@@ -82,7 +82,7 @@ describe('a body that is sent piece by piece', () => {
   })
 })
 
-it('a body that is truncated ends in its middle, and the connection once that was sent', async () => {
+it('a truncated body ends in the middle, and the connection is destroyed once that half was sent', async () => {
   const steps: unknown[] = []
   const raw = {
     writeHead: (_status: number, headers: object) => steps.push(headers),

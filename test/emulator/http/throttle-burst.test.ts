@@ -31,7 +31,7 @@ describe('throttle-burst', () => {
     expect(lengths.length).toBeGreaterThan(2)
     for (const length of lengths) expect(length % 4).toBe(0)
     expect(found.filter((status) => status === 200).length).toBeGreaterThan(100)
-    // Its argument is how many, not how long.
+    // The argument is the number of requests, not of seconds.
     emulator.control.setFaults('throttle-burst=1:7')
     expect((await callerOf(emulator).get('/v2/patients')).headers.get('retry-after')).toBe('1')
     emulator.control.setFaults('throttle-burst')

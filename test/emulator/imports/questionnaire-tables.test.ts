@@ -69,7 +69,7 @@ it('a table of groups has a column for each text of their items, in the order in
   expect(new Set([...headings, ...cells.map(({ id }) => id)]).size).toBe(10)
 })
 
-it('a table that repeats, and one whose rows ask nothing, are no matrix of answers', () => {
+it('a table that repeats, or whose rows ask nothing, is not imported as a matrix of answers', () => {
   const [repeated] = questionsOf([{ ...TABLE, repeats: true, item: [row('a', 'yes')] }])
   expect(repeated!.question_type).toEqual({ question_type: 'repeated_block', question_subtype: 'table' })
   expect([repeated!.rows, repeated!.columns]).toEqual([undefined, undefined])
@@ -79,7 +79,7 @@ it('a table that repeats, and one whose rows ask nothing, are no matrix of answe
   expect([textsOf(shown!.rows), shown!.columns]).toEqual([['Only shown'], []])
 })
 
-it('an item belongs to the innermost table or repeated group around it, groups between them aside', () => {
+it('an item belongs to the innermost table or repeated group around it; plain groups in between do not count', () => {
   const leaf = (linkId: string) => ({ linkId, type: 'string', text: linkId })
   const plain = (linkId: string, ...item: object[]) => ({ linkId, type: 'group', text: linkId, item })
   const repeated = (linkId: string, ...item: object[]) => ({ ...plain(linkId, ...item), repeats: true })

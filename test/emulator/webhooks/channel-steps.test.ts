@@ -93,7 +93,7 @@ function open({ faults = '', seed = '1' } = {}) {
 }
 
 describe('the record of an event', () => {
-  it('is kept while the event waits for any of its retries, so that its last state is sent once it is deleted', async () => {
+  it('is kept while the event waits for a retry, so that its last state is sent even after it is deleted', async () => {
     const here = open()
     here.outcome = FAILED
     here.move('Ulm')
@@ -135,7 +135,7 @@ describe('the record of an event', () => {
   })
 })
 
-it('at most eight requests are in flight, those that send an acknowledged event again included', async () => {
+it('at most eight requests are in flight, including those that resend an acknowledged event', async () => {
   const here = open({ faults: 'webhook-rerender=100' })
   for (let nth = 0; nth < 12; nth += 1) here.create(`${nth}`)
   await here.time.pass(0)
@@ -149,7 +149,7 @@ it('at most eight requests are in flight, those that send an acknowledged event 
   expect([here.sent.length, here.inFlight, here.most, here.work.pending]).toEqual([24, 0, 8, 0])
 })
 
-it('a step of a packet that waits absorbs the next one, although one of an earlier period was before it', async () => {
+it('a waiting event of a packet absorbs the next one, even if an event from before a drop waited first', async () => {
   const here = open()
   here.hanging = []
   for (let nth = 0; nth < 8; nth += 1) here.create(`${nth}`)
@@ -168,7 +168,7 @@ it('a step of a packet that waits absorbs the next one, although one of an earli
   expect(here.sent.filter((text) => text.includes('packet'))).toEqual(['17 packet_response 3'])
 })
 
-it('which events a fault loses depends on the seed, where the configuration has the same id', async () => {
+it('with the same configuration id, the seed decides which events a fault loses', async () => {
   const survivors = async (seed: string) => {
     const here = open({ faults: 'webhook-drop=0.5', seed })
     for (let nth = 0; nth < 40; nth += 1) here.create(`${nth}`)
@@ -180,7 +180,7 @@ it('which events a fault loses depends on the seed, where the configuration has 
   expect(await survivors('2')).not.toEqual(first)
 })
 
-it('an event that was delayed until the next one leaves nothing that waits for the end', async () => {
+it('an event that was delayed until the next one leaves no listener behind', async () => {
   const here = open({ faults: 'webhook-reorder' })
   const waiting = () => getEventListeners(here.stop.signal, 'abort').length
   for (let nth = 0; nth < 3; nth += 1) {

@@ -38,7 +38,7 @@ beforeEach(() => {
   here.posts.length = 0
 })
 
-it('each team has a sender with the limits of the command line, which is closed with the emulator', async () => {
+it('each team has a sender with the configured limits, which is closed with the emulator', async () => {
   const emulator = await startEmulator({
     ...{ port: 0, patients: 1, clock: stillClock },
     ...{ allowRemoteWebhooks: true, webhookTimeoutMs: 1234 },
@@ -52,7 +52,7 @@ it('each team has a sender with the limits of the command line, which is closed 
   expect(here.opened[4]!.options).toEqual({ allowRemote: false, timeoutMs: 10_000 })
 })
 
-it('a test event is pending until its answer, is no retry, and is of its own configuration and time', async () => {
+it('a test event is pending until it is answered, is not counted as a retry, and has the URL and secret of its own configuration', async () => {
   await using emulator = await startEmulator({
     port: 0,
     patients: 1,

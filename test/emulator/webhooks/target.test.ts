@@ -156,7 +156,7 @@ it.each([
 })
 
 it.each(['end', 'resetAndDestroy'] as const)(
-  'a target that takes the event and breaks off (%s) without an answer has reset the connection',
+  'a target that closes the connection (%s) without an answer is reported as a reset connection',
   async (breakOff) => {
     const receiver = createServer((socket) => {
       socket.on('error', () => {}).once('data', () => socket[breakOff]())

@@ -141,13 +141,13 @@ it('a message is sent a fifth of a second later, or at its time, however wrong t
   ])
 })
 
-it('a message to an address that bounces, or to a patient who is gone, has failed, and asks for nothing', async () => {
+it('a message to an address that bounces, or to a patient who is gone, has failed, and requests nothing', async () => {
   const form = world.forms.at(0)!.id
   const [gone, there] = [world.patients.at(1)!.id, world.patients.at(0)!.id]
   const staff = staffOf(world)
   for (const target_email of ['a@x.invalid', 'a@X.INVALID', 'invalid@example.com', null])
     staff.send({ patient: there, form, target_email })
-  // The address of another method of delivery is none that bounces.
+  // An address bounces only if the message is delivered to it.
   const sms = { preferred_delivery_method: 'sms' as const, target_phone_number: '5550100' }
   staff.send({ patient: there, form, ...sms, target_email: 'a@x.invalid' })
   staff.send({ patient: gone, form })
@@ -176,7 +176,7 @@ it('a message that asks for a form and a document opens both', async () => {
   ])
 })
 
-it('what is signed has the time of the service', async () => {
+it('signatures have the time of the clock of the service', async () => {
   const staff = staffOf(world)
   staff.send({ patient: world.patients.at(0)!.id, form: world.forms.at(0)!.id })
   await pass(200_000)

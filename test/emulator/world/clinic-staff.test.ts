@@ -51,7 +51,7 @@ const cellsIn = (matrix_cells: ReturnType<Staff['answer']>['matrix_cells']) =>
     ...[questions.indexOf(question.id), row.text, column.text, answer_text],
   ])
 
-it('they have ids of their own in each response, and again when they are saved later', () => {
+it('they have different ids in each response, and new ones when they are saved again later', () => {
   const file = { name: 'a.pdf', content_type: 'application/pdf', size: '7' }
   const all = given('x', ['Yes', 'Perhaps'], { r1: 'c1' }, undefined, file, 'Zoë')
   const saved = [open(), open()].map((id) => staff.answer(id, all))
@@ -80,7 +80,7 @@ it('they have ids of their own in each response, and again when they are saved l
   ])
 })
 
-it('rows and columns are named by text or id, each of its own table; a text may be a number, a boolean or null', () => {
+it('rows and columns of a table are named by text or id; the text of a cell may be a number, a boolean or null', () => {
   const { rows, columns } = form.questions[2]!
   const own = { [rows![0]!.id]: columns![1]!.id, r2: { [columns![0]!.id]: 5, c2: false } }
   const { matrix_cells } = staff.answer(
@@ -134,7 +134,7 @@ it('what cannot be answered is refused with the reason, and nothing is saved of 
   expect(() => staff.answer(id, {})).toThrow(new RangeError('its form is gone'))
 })
 
-it('invented answers of staff are others each time, and the same from the start of the world on', () => {
+it('staff invent different answers each time, and the same sequence in each new world', () => {
   const invented = (of: Staff) => [1, 2, 3].map(() => of.answer(open()).answers.map(({ id }) => id))
   const [one, again] = [invented(staff), invented(staffOf(world))]
   expect(new Set(one.flat()).size).toBe(one.flat().length)

@@ -37,7 +37,7 @@ describe('an id', () => {
   })
 })
 
-it('a UUID is one with nothing before or after it, in digits of either case', () => {
+it('a UUID may have upper-case digits, and has nothing before or after it', () => {
   const id = new IdSpace(keyOf('uuid')).idAt(0)
   expect([id, id.toUpperCase()].map(isUuid)).toEqual([true, true])
   const others = [` ${id}`, `${id}\n`, `${id}0`, id.slice(1), id.replaceAll('-', ''), `g${id.slice(1)}`, '']

@@ -23,7 +23,7 @@ function tableOf(seeded: number) {
   return { table, changes }
 }
 
-it('there is no row before the first, after the last, or where one was deleted; nothing happens to it', () => {
+it('an index before the first row, after the last, or of a deleted row has no row, and changes to it do nothing', () => {
   const { table, changes } = tableOf(3)
   table.remove(ids.idAt(1))
   changes.length = 0

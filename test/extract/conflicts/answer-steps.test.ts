@@ -89,7 +89,7 @@ const settle = (...all: readonly Answered[]) =>
 const PLACE = { teamId: 3, stream: 'patients' }
 const MISSING = JSON.stringify([3, 'id', 'of an event; the service has no such record'])
 
-test('answers are written as of the first request, then dead letters and findings; every row is locked before any is settled', async () => {
+test('answers are written as of the first request, followed by dead letters and findings; all rows are locked before any is settled', async () => {
   losing = ['lost']
   const partial = { reason: 'partial' } as const
   await settle(
@@ -118,7 +118,7 @@ test('answers are written as of the first request, then dead letters and finding
   ])
 })
 
-test('a stored state that is ahead of the service is overruled by the third answer, and not before; one that is not is left', async () => {
+test('the third answer, and no earlier one, overrules a stored state that is dated ahead; no other answer gets a later version', async () => {
   const ahead = '2026-02-01T00:00:00.000000Z' as Instant
   for (const id of ['first', 'third']) stored.set(id, { version: ahead, deleted: false })
   stored.set('present', { version: at(10), deleted: false })
@@ -144,7 +144,7 @@ test('a record that is gone, and is stored as deleted, gets no second tombstone,
   expect(steps).toContainEqual(['settle', ['deleted', 'kept']])
 })
 
-test('where Postgres refuses a record, halves are stored by themselves, and that record becomes a dead letter', async () => {
+test('if Postgres refuses a record, the batch is halved until that record alone becomes a dead letter', async () => {
   refused = ['c']
   await settle(...['a', 'b', 'c'].map((id): Answered => [id, record(id)]))
   expect(

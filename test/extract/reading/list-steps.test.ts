@@ -128,21 +128,21 @@ describe('a whole list', () => {
     expect(steps.filter(([name]) => name === 'conflicts').map(([, , ids]) => ids)).toEqual([[], []])
   })
 
-  test('that is only compared is not settled, and keeps nothing: neither progress nor entries nor requests', async () => {
+  test('in a dry run settles nothing and stores nothing: no progress, no known entries, no requests for later', async () => {
     scans = [{ conflicting: ['a'] }]
     await read({ dry: true })
     expect(names()).toEqual(['untouched?', 'scan', 'deletes', 'conflicts', 'conflicts'])
     expect(requests()).toEqual([['skip-unchanged', { everySummary: false, known: false }]])
   })
 
-  test('without tables is read straight, every summary of it, and nothing else happens', async () => {
+  test('before the tables exist is read without comparing, with every summary, and nothing else happens', async () => {
     scans = [{ stable: false, reason: 'count_drifted' }, { conflicting: ['a'] }]
     await read({ dry: true, migrated: false })
     expect(names()).toEqual(['scan', 'scan'])
     expect(requests()).toEqual(Array(2).fill(['straight', { everySummary: true, known: false }]))
   })
 
-  test('with no stored record is read straight, and continues no earlier scan; every summary, if all is to be read', async () => {
+  test('with no stored record is read without comparing and from the start; a full run reads every summary', async () => {
     untouched = true
     await read({ full: true })
     expect(requests()).toEqual([['straight', { everySummary: true, known: true, progress: 'begin' }]])
@@ -195,20 +195,20 @@ describe('a list that keeps changing', () => {
     })
   })
 
-  test('counts only the last reading where it is only compared', async () => {
+  test('counts only the last reading in a dry run', async () => {
     scans = [changing('count_drifted'), changing('count_drifted'), {}]
     const { tally } = await read({ dry: true })
     expect(Object.values(tally)).toEqual([1, 2, 3, 4, 5, 6, 7])
   })
 
-  test('is read straight only the first time', async () => {
+  test('is read without comparing only the first time', async () => {
     untouched = true
     scans = [changing('count_drifted'), {}]
     await read()
     expect(requests().map(([mode]) => mode)).toEqual(['straight', 'skip-unchanged'])
   })
 
-  test('of a log names the entries that the service counts', async () => {
+  test('of a log says how many entries the service counts', async () => {
     scans = Array.from({ length: 3 }, (_, at) => ({ ...changing('count_mismatch'), count: at + 7 }))
     const { note } = await read({ stream: webhookDeliveries })
     expect(note.text).toBe(
@@ -216,7 +216,7 @@ describe('a list that keeps changing', () => {
     )
   })
 
-  test('is not read again where a filter is not kept to', async () => {
+  test('is not read again if the service ignores a filter', async () => {
     scans = [{ ...changing('filter_ignored'), stopped: true }]
     await read()
     expect([requests().length, logged]).toEqual([1, []])

@@ -110,7 +110,7 @@ const windowFrom = (after: string) => [
 const LIST = ['list', SESSION, { dated: 'submitted_at' }]
 
 describe('a window', () => {
-  test('begins three days before the checkpoint of one day lookback; what failed is fetched again, and the cursor moves last', async () => {
+  test('with a lookback of one day begins three days before the checkpoint; failed fetches are repeated, and the cursor moves last', async () => {
     const { note, taken } = await read()
     expect(note).toEqual(NOTHING)
     expect(steps).toEqual([
@@ -130,7 +130,7 @@ describe('a window', () => {
     ).toEqual([false, true, true, false, false, false])
   })
 
-  test('that is only compared stores nothing', async () => {
+  test('in a dry run stores nothing', async () => {
     await read({ dry: true })
     expect(names()).toEqual(['window', 'conflicts', 'waiting', 'conflicts'])
   })
@@ -150,7 +150,7 @@ describe('a window', () => {
     expect(steps.at(-1)!.at(-1)).toEqual(cursor)
   })
 
-  test('that kept changing says so, and that begins after the checkpoint does not move it', async () => {
+  test('that kept changing says so; one that begins after the checkpoint does not move it', async () => {
     scan = { stable: false, reason: 'count_drifted' }
     const { note } = await read({ window: { since: '2026-03-09T12:00:00.000000Z' as never } })
     expect(note.text).toBe(
@@ -173,7 +173,7 @@ describe('everything is read instead of a window', () => {
       { newest: '2026-03-07T23:29:59.999999Z' as never },
     ],
     ['the newest record known is not among what the service lists for the date filter', { newest: null }],
-  ])('where %s (%#); what the window counted is counted again, except what it changed', async (why, over) => {
+  ])('if %s (%#); the counts start again, except those of changes', async (why, over) => {
     scan = over
     listNote = { text: 'too many are missing', attention: true }
     const { note, tally } = await read()
@@ -199,7 +199,7 @@ describe('everything is read instead of a window', () => {
     expect([steps, logged]).toEqual([[LIST], []])
   })
 
-  test('and its newest date becomes that of the checkpoint if it was stable, also where deletes wait', async () => {
+  test('and the checkpoint takes its newest date if the list was stable, even if deletes are withheld', async () => {
     await read({ window: { full: true } })
     expect(cursors).toEqual([
       { newest: LATER, swept_at: START },
@@ -211,7 +211,7 @@ describe('everything is read instead of a window', () => {
   })
 })
 
-test('a window from a given date on, with a checkpoint that cannot be read, is read; the next run reads everything', async () => {
+test('with a checkpoint that cannot be read, a window from a given date is still read, and the next run reads everything', async () => {
   const { note } = await read({ cursor: 'x', window: { since: '2026-03-09T12:00:00.000000Z' as never } })
   expect(note).toEqual({
     text: 'the stored checkpoint cannot be read; the records from --since on were read, and the next run reads everything',

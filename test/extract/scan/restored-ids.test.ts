@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { openSeenIds } from '../../../src/extract/scan/seen-ids.ts'
 import { openRig } from '../support/reading.ts'
 
-test('of kept pages, all but those that are read again are seen, and the scan began when the earlier one did', async () => {
+test('the ids of kept pages count as seen, except on pages that are read again; the scan began when the earlier one did', async () => {
   await using rig = await openRig()
   const places = [
     [rig.teamId, 'patients'],
@@ -21,7 +21,7 @@ test('of kept pages, all but those that are read again are seen, and the scan be
        select $1, $2, page, '{}', array[page || 'a', page || 'b'] from generate_series(1, 5) as page`,
       [teamId, stream],
     )
-    // Of another team or stream, only these ids are seen.
+    // The kept pages of other teams and streams have these ids only.
     await rig.rows(
       `update intake_ops.scan_pages set ids = array['other'] where not (team_id = $1 and stream = 'patients')`,
       [rig.teamId],

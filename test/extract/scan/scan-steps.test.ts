@@ -84,7 +84,7 @@ describe('each page', () => {
     expect(source.step).toEqual({ phase: 'merge', pages: 2, records: 6, expected: 50, pagesLeft: 15 })
   })
 
-  test('of a scan that is continued counts with those before it, whose start and newest date it keeps', async () => {
+  test('of a continued scan is added to the earlier pages, and the scan keeps their start and newest date', async () => {
     const continued = { startedAt: '2001-01-01T00:00:00.000000Z', newest: '2001-08-01T00:00:00.000000Z' }
     const kept = { first: 'the first', pages: new Map() }
     Object.assign(given, { continued, kept, due: [1, 2] })
@@ -107,7 +107,7 @@ describe('each page', () => {
 })
 
 describe('the list is asked for', () => {
-  test('under the resource, the meter and the signal of the source, and with the query; without more to keep, known or filter', async () => {
+  test('with the resource, meter, signal and query of the source, and no known entries, progress or filter unless requested', async () => {
     await scan([], {}, { query: { after: '2001', before: '2002' } })
     expect(asked).toEqual({
       path: 'path of /v2/patients',
@@ -119,14 +119,14 @@ describe('the list is asked for', () => {
     expect(named('open known', 'open progress', 'keep known')).toEqual([])
   })
 
-  test('by its other name where it has one; ids of a log repeat, and its entries are never known', async () => {
+  test('under the name that the service lists it by; a log may repeat ids, and its entries are never skipped as known', async () => {
     const listedAs = { ...webhookDeliveries, listedAs: 'events' } as unknown as Stream
     await scan([], {}, { known: true }, { stream: listedAs })
     expect(asked.options).toMatchObject({ resource: 'events', idsRepeat: true })
     expect(named('open known')).toEqual([])
   })
 
-  test('with a filter that entries which are no records satisfy', async () => {
+  test('with a filter that lets entries pass that are not records', async () => {
     const satisfies = (payload: object) => 'x' in payload
     await scan([], {}, { known: true, satisfies })
     expect([{ x: 1 }, { y: 1 }, 7, null, []].map((each) => asked.options.fits!(each))).toEqual([
@@ -141,7 +141,7 @@ describe('the list is asked for', () => {
     ['skip-unchanged', true],
     ['straight', false],
     ['merge', false],
-  ])('with what is known only to compare: %s', async (mode, recall) => {
+  ])('with known entries looked up only if records are compared: %s', async (mode, recall) => {
     await scan([], {}, { known: true }, { mode })
     expect([named('open known'), asked.options.read]).toEqual([
       [['open known', SESSION, { recall }]],

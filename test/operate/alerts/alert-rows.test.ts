@@ -36,7 +36,7 @@ afterAll(async () => {
 
 const short = ({ team, cause, stream }: AlertRow) => `${team} ${cause} ${stream}`.trim()
 
-test('alerts are read from the oldest to the newest, those of one instant by team, cause and stream; of other teams only slices that wait', async () => {
+test('alerts are read from the oldest to the newest, those of the same time by team, cause and stream; from other teams only alerts about waiting slices', async () => {
   const rows = await readAlerts(session.db, ['south', 'north'])
   expect(rows.map(short)).toEqual([
     'south verify_failed forms',
@@ -50,7 +50,7 @@ test('alerts are read from the oldest to the newest, those of one instant by tea
   expect((await readAlerts(session.db, [])).map(short)).toEqual(['elsewhere slices_waiting'])
 })
 
-test('raised alerts are counted by team and cause, of every team, with those of newer versions', async () => {
+test('raised alerts of every team are counted by team and cause, including causes that only newer versions know', async () => {
   const counts = (await countRaised(session.db)).map(({ team, cause, count }) => `${team} ${cause} ${count}`)
   expect(counts.toSorted()).toEqual([
     ...['elsewhere drift 1', 'elsewhere slices_waiting 1'],

@@ -14,7 +14,7 @@ interface Planted {
   readonly isOpen?: boolean
 }
 
-test('each stream of each team is judged by its newest run that ended, and dead processes by the time at which they began', async () => {
+test('each stream of each team is judged by its newest run that has ended, and a run whose process died by its start', async () => {
   await using database = await createTestDatabase()
   await using session = await openSession({ url: database.url, purpose: 'test' })
   await using process = await openSession({ url: database.url, purpose: 'process' })

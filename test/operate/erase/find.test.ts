@@ -88,7 +88,7 @@ test('a superseded response is the patient’s, however it names the patient', a
   ])
 })
 
-test('rows that name the patient, and what contains one of them at any place, are the patient’s in their own team only', async () => {
+test('rows that name the patient, and records that contain such a row anywhere, belong to the patient only in the same team', async () => {
   const { teamId, session } = scene
   const other = teamId + 1
   await scene.rows(

@@ -21,7 +21,7 @@ const PROBLEMS: Readonly<Record<string, readonly string[]>> = {
   '2 e': ['raw_text.rows[1].sent_at', 'raw_text.rows[2].q'],
 }
 
-test('rows of the patient go from the tables and from the listed problems; bytes that cannot be searched go from the whole team', async () => {
+test('rows of the patient are removed from the tables and the listed problems; bytes that cannot be searched are removed for the whole team', async () => {
   await using scene = await openScene()
   const { rows } = scene
   const linesOf = async (table: string, columns: string) =>

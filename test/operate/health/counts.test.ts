@@ -137,7 +137,7 @@ test('summing up leaves one row of a stream with many changes, and waits for no 
   await expectExact()
 })
 
-test('a single row whose newest may be gone is replaced by one that counts the same', async () => {
+test('a single row of counts whose newest record may be gone is replaced, with the same totals', async () => {
   await session.client.query('truncate intake_raw.records, intake_ops.record_counts')
   const insert = `insert into intake_raw.records ${COLUMNS} values (2, $1, $2, $3, now(), $4, '\\x00', 'test')`
   for (const stream of ['forms', 'patients'])
@@ -148,7 +148,7 @@ test('a single row whose newest may be gone is replaced by one that counts the s
     ] as const)
       await session.client.query(insert, [stream, id, `2026-01-0${day}`, deleted])
   await sumUpCounts(session.db)
-  // As after a statement on all of them that another session has summed up.
+  // The state after another session has summed up a statement that changed all records.
   await session.client.query(`
     with old as (delete from intake_ops.record_counts returning *)
     insert into intake_ops.record_counts (team_id, stream, live, deleted, newest, gone)

@@ -80,7 +80,7 @@ test('metrics keep their names, types and labels, and say what they count', asyn
   expect(ours.map(({ name, type, help }) => [name, type, labelsOf(name), help]).toSorted()).toEqual(
     OURS.map(([name, ...rest]) => [`intake_${name}`, ...rest]).toSorted(),
   )
-  // Of the client library, nothing that ends in the suffix of counters is something else.
+  // Of the metrics of the client library, only counters end in `_total`.
   const misnamed = all.filter(({ name, type }) => name.endsWith('_total') && String(type) !== 'counter')
   expect(misnamed).toEqual([])
 })

@@ -130,7 +130,7 @@ describe('the time that a run of workers still needs', () => {
       workers: 1,
       pages: 9,
     })
-    // Nor do those that remained for it: the stream is taken to be as long as that of the other team, ten pages.
+    // Nor does its estimate of the pages left: the stream is estimated at ten pages, like that of the other team.
     const gone = claimed('one', { stream: 'forms', pages: 9, pages_left: 1, silent_seconds: 60 })
     const other = { stream: 'packets', pages: 10, pages_left: 10 }
     expect(etaOf([done('forms'), gone, claimed('two', other), close])!.seconds_left).toBe(40)

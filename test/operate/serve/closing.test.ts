@@ -15,7 +15,7 @@ import { freePort } from '../../support/free-port.ts'
 
 /** Seconds of `node:timers/promises` pass in milliseconds here, and are noted. */
 const pauses = vi.hoisted<number[]>(() => [])
-/** Of pauses that are longer than a second. */
+/** The signals of pauses that are longer than a second. */
 const signals = vi.hoisted<(AbortSignal | undefined)[]>(() => [])
 vi.mock('node:timers/promises', async (original) => {
   const real = await original<typeof import('node:timers/promises')>()

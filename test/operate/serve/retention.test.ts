@@ -77,7 +77,7 @@ describe('of superseded payloads and of what runs left', () => {
       `insert into intake_ops.runs (kind, started_at) values
          ('backfill', now() - interval '30 hours'), ('backfill', now() - interval '50.5 hours'), ('backfill', now())`,
     )
-    // Of several, since the first of them began.
+    // History is kept since the first run in progress began.
     expect(await pruned({ historyDays: 1 })).toMatchObject({ history: 50 })
     await query(`update intake_ops.runs set status = 'succeeded', finished_at = now()`)
     expect(await pruned({ historyDays: 1 })).toMatchObject({ history: 27 })

@@ -1,4 +1,4 @@
-/** What a message refers to after it was changed, and times that are none. */
+/** What a message refers to after a change, and invalid times. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Emulator, startEmulator } from '../../../../src/emulator/server.ts'
 import { type Caller, callerOf, type Loose } from '../../caller.ts'

@@ -35,7 +35,7 @@ describe('a column', () => {
     })
   })
 
-  it('without a value in a row leaves its field as it is without the column', async () => {
+  it('without a value in a row leaves its field as if the column did not exist', async () => {
     const rows = await rowsOf(
       'first_name,last_name,email,emergency_city,patient_tags,note\nA,B,,,,\nC,D,,,,x\n',
     )
@@ -45,7 +45,7 @@ describe('a column', () => {
     ])
   })
 
-  it('is named in an error as a field, or as the file names it, and the first bad cell of a row is', async () => {
+  it('is named in an error: by its field, or else by its title in the file; only the first bad cell of a row is reported', async () => {
     const rows = await rowsOf(
       bytes(
         'FIRST_NAME,Last_Name,My Note,EMERGENCY_CITY,E\nA,\xe9,\xe9,,\nA,B,\xe9,\xe9,\nA,B,x,\xe9,\nA,B,x,,\nA\n',

@@ -162,7 +162,7 @@ describe('the progress of an upload', () => {
     }
   })
 
-  it('has an id that no other team’s has, nor one of the other environment', async () => {
+  it('has an id that differs from those of other teams and of the other environment', async () => {
     const ids = new Set<string>()
     for (const environment of [0, 1])
       for (const team of [0, 1])

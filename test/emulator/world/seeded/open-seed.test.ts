@@ -126,7 +126,7 @@ describe.each<[string, Partial<Sizes>]>([
   })
 })
 
-it('nothing is asked for where nobody is', () => {
+it('without patients, nothing is requested', () => {
   const world = worldOf({ patients: 0 }, { patients: [], surveys: [] })
   expect([world.responses.size, world.messages.size, world.packetResponses.size]).toEqual([0, 0, 0])
 })

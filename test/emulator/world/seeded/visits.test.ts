@@ -19,12 +19,12 @@ describe.each(ROUNDS)('with %s', (_, packets) => {
   const plans = round(packets)
   const length = plans.reduce((sum, { responses }) => sum + responses, 0)
 
-  it('there are as many responses as asked for, also where a round is cut', () => {
+  it('there are as many responses as asked for, even if the last round is cut short', () => {
     const counts = Array.from({ length: 2 * length + 3 }, (_, count) => new Visits(plans, count).responses)
     expect(counts).toEqual(counts.map((_, count) => count))
   })
 
-  it('each response, message and packet response is of one visit, which leads back to it', () => {
+  it('each response, message and packet response belongs to one visit, and can be found from it', () => {
     for (const count of [1, 2, 7, length - 1, length, length + 1, 2 * length + 5]) {
       const visits = new Visits(plans, count)
       const places = Array.from({ length: visits.responses }, (_, index) => visits.ofResponse(index))
@@ -74,7 +74,7 @@ describe('the packets of a round', () => {
     ])
   })
 
-  it('are none where all are empty: a form is answered in full then', () => {
+  it('are none if all packets are empty; then a single form is answered in full', () => {
     expect(chosen(sizes(0, 0))).toEqual([])
     const full = round(sizes(0)).filter(({ answers }) => answers === 'full')
     expect(full).toEqual([
@@ -84,7 +84,7 @@ describe('the packets of a round', () => {
   })
 })
 
-it('what a world does not have is in no plan', () => {
+it('plans contain only kinds of records that the world has', () => {
   const targets = (forms: number, documents: number, ...members: number[]) =>
     [
       ...new Set(
