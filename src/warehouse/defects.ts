@@ -42,6 +42,27 @@ export interface Reporting {
   readonly onDefect?: (defect: Defect) => void
 }
 
+/** Reports an error if it is a defect, with the teams and the consequence: see `Reporting`. */
+export type ReportDefect = (
+  session: Session,
+  error: unknown,
+  met: Pick<Reporting, 'teamIds' | 'consequence'>,
+) => Promise<void>
+
+/**
+ * For work that is done again in smaller parts until the record or event at fault is alone: reports each defect once, by its
+ * kind and place, at the first part that meets it.
+ */
+export function openDefectReports(to: Pick<Reporting, 'logger' | 'onDefect'>): ReportDefect {
+  const known = new Set<string>()
+  return async (session, error, met) => {
+    const defect = defectIn(error)
+    if (defect === null || known.has(`${defect.kind} ${defect.place}`)) return
+    known.add(`${defect.kind} ${defect.place}`)
+    await reportDefect(session, error, { ...to, ...met })
+  }
+}
+
 /** Reports an error if it is a defect. Needs a session outside a transaction; never throws if the warehouse is down. */
 export async function reportDefect(
   { db }: Session,

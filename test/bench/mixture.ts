@@ -99,7 +99,7 @@ async function askAll(
     url,
     teams: teams.map((team) => ({ ...team, ...service.of(team.name), apiVersion: 'v2.1', concurrency: 8 })),
     ...{ clock: systemClock, random: Math.random, pollMs: 20 },
-    ...{ logger: pino({ level: 'silent' }), watch: { refetched() {} } },
+    ...{ logger: pino({ level: 'silent' }), watch: { refetched() {}, defect() {} } },
   })
   while ((await count({ session }, 'intake_ops.refetches')) > 0) {
     await session.client.query(

@@ -120,7 +120,7 @@ test('an answer by id that is delayed while a run loads a newer state does not d
       clock: systemClock,
       random: Math.random,
       logger: silent,
-      watch: { refetched: () => {} },
+      watch: { refetched: () => {}, defect: () => {} },
       pollMs: 20,
     },
   })

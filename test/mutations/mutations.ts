@@ -1173,9 +1173,23 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'events that our own code fails on are tried one by one in silence',
     file: 'src/ingest/drain/drain.ts',
-    from: '      await noteDefect(session, error, prepared.rows)\n',
-    to: '',
+    from: 'await note(error, rows)\n',
+    to: 'if (error === null) await note(error, rows)\n',
+    tests: ['test/ingest/drain/defects.test.ts', 'test/ingest/drain/rounds.test.ts'],
+  },
+  {
+    bug: 'a defect behind a refused event is not noticed',
+    file: 'src/ingest/drain/settle-one-by-one.ts',
+    from: 'await onFailure(error, part)',
+    to: 'if (rows.length === 0) await onFailure(error, part)',
     tests: ['test/ingest/drain/defects.test.ts'],
+  },
+  {
+    bug: 'a record that our own code fails on stops the others that were fetched',
+    file: 'src/extract/conflicts/settle-answers.ts',
+    from: "return code === 'internal' ? `the record could not be loaded: ${message}` : null",
+    to: "return code === 'never' ? `the record could not be loaded: ${message}` : null",
+    tests: ['test/extract/conflicts/defects.test.ts'],
   },
   {
     bug: 'a call that is throttled never gives up',

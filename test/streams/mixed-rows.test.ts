@@ -148,7 +148,7 @@ test('the ids of questions and choices that cannot be read are problems of their
       { uid: true, text: 'C' },
     ],
   }
-  const { form_questions, question_choices, problems } = mapped('forms', record)
+  const { form_questions, question_choices, problems } = mapped('forms', record) as Record<string, unknown>
   expect((form_questions as string[][]).map((row) => row.slice(0, 2))).toEqual([
     ...[
       ['1', 'a'],

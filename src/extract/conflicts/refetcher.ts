@@ -15,6 +15,7 @@ import type { StreamName } from '../../core/envelope.ts'
 import type { IntakeError } from '../../core/errors.ts'
 import { openLoaders } from '../../load/merge/loaders.ts'
 import { ALL_STREAMS, ENDPOINTS } from '../../streams/catalogue.ts'
+import { openDefectReports } from '../../warehouse/defects.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { TeamSource } from '../backfill-options.ts'
 import type { FailedInRow } from '../source.ts'
@@ -24,6 +25,8 @@ import { refetchRound } from './round.ts'
 export interface RefetchWatch {
   /** Records fetched by id: how many requests, and how many of the records were gone. */
   refetched(team: string, requests: number, gone: number): void
+  /** An error of our own code, for which records are stored one by one, or no record at all for a second. */
+  defect(kind: string): void
 }
 
 export interface RefetcherOptions {
@@ -110,6 +113,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
   async function oneRound(worker: TeamWorker): Promise<void> {
     const { team, client } = worker
     const meter = { requests: 0, throttled: 0 }
+    const reportDefect = openDefectReports({ logger, onDefect: ({ kind }) => watch.defect(kind) })
     try {
       const { failedFetches } = worker
       const roundClient = {
@@ -119,7 +123,7 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
         failedFetches,
         signal: closing.signal,
       }
-      const place = { teamId: team.teamId, loaders: loaders.ofTeam(team.teamId), clock }
+      const place = { teamId: team.teamId, loaders: loaders.ofTeam(team.teamId), clock, reportDefect }
       const names = openTo(worker).streams
       const { gone, failure, stopped, records } = await refetchRound(place, roundClient, names)
       if (failure !== null && worker.failure === null)
@@ -134,6 +138,8 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
       worker.pausedUntil = clock.now() + 1_000_000
       worker.failure = message
       logger.error({ team: team.name, code }, `records cannot be fetched: ${message}`)
+      const met = { teamIds: [team.teamId], consequence: 'no record is fetched for a second' }
+      await loaders.run((session) => reportDefect(session, error, met)).catch(() => {})
     }
   }
 

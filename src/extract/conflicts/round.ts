@@ -12,6 +12,7 @@ import type { Instant } from '../../core/time.ts'
 import type { Loaders } from '../../load/merge/loaders.ts'
 import { streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
+import { openDefectReports, type ReportDefect } from '../../warehouse/defects.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { FailedInRow, Source } from '../source.ts'
 import { type DueRow, originOf, pauseBefore, postpone, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
@@ -39,10 +40,12 @@ interface Place {
   readonly teamId: number
   readonly loaders: Loaders
   readonly clock: Clock
+  /** Opened for each round. */
+  readonly reportDefect: ReportDefect
 }
 
 export async function refetchRound(
-  { teamId, loaders, clock }: Place,
+  { teamId, loaders, clock, reportDefect }: Place,
   roundClient: RoundClient,
   streams: readonly StreamName[],
 ): Promise<RoundReport> {
@@ -66,7 +69,7 @@ export async function refetchRound(
       if (result.status === 'fulfilled') {
         const present = roundClient.serviceClock.observedAt(clock.now()) as Instant
         const answers = ofStream.map((row, nth) => ({ row, answer: result.value[nth]! }))
-        await loaders.run((session) => settleAnswers(session, stream, answers, present))
+        await loaders.run((session) => settleAnswers(session, stream, answers, present, reportDefect))
         gone += result.value.filter(({ kind }) => kind === 'gone').length
         const unanswered = result.value.flatMap((answer) =>
           answer.kind === 'later' ? answer.error.message : [],
@@ -75,6 +78,8 @@ export async function refetchRound(
         failed += unanswered.length
       } else {
         const error = warehouseError(result.reason)
+        const met = { teamIds: [teamId], consequence: `${stream.name} are not fetched for a minute` }
+        await loaders.run((session) => reportDefect(session, result.reason, met))
         // After a temporary failure the records are requested again with growing pauses, as if each had been
         // requested.
         const isTemporary = verdictOf(error) === 'retry'
@@ -139,7 +144,7 @@ async function release(loaders: Loaders, rows: readonly DueRow[]): Promise<void>
  * Invariant: it ends even while new requests arrive.
  */
 export async function fetchDue(source: Source): Promise<void> {
-  const { client, serviceClock, meter, signal, stream, failedFetches, taken, loaders, clock } = source
+  const { client, serviceClock, meter, signal, stream, failedFetches, taken, loaders, clock, logger } = source
   const { teamId } = taken
   const roundClient = {
     client,
@@ -154,9 +159,8 @@ export async function fetchDue(source: Source): Promise<void> {
       where team_id = ${teamId} and stream = ${stream.name} and due_at <= now()`.execute(db),
   )
   for (let left = rows[0]!.due; left > 0; ) {
-    const { records, failure, stopped } = await refetchRound({ teamId, loaders, clock }, roundClient, [
-      stream.name,
-    ])
+    const place = { teamId, loaders, clock, reportDefect: openDefectReports({ logger }) }
+    const { records, failure, stopped } = await refetchRound(place, roundClient, [stream.name])
     for (const error of stopped.values()) throw error
     if (records === 0 || failure !== null) return
     left -= records

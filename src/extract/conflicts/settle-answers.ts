@@ -5,7 +5,8 @@
  * Invariant: an answer decides (law 2). A record whose answer loses to the stored state is fetched again after a while,
  * because an event may have overtaken the answer. A stored state that still wins then, and is ahead of the service's
  * clock, was dated by a wrong clock and is overruled. A record that is gone gets a tombstone only if it was in conflict;
- * for any other record a scan proves the delete (law 6).
+ * for any other record a scan proves the delete (law 6). A record that Postgres refuses, or that our own code fails on,
+ * becomes a dead letter and stops no other.
  */
 import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
@@ -17,7 +18,8 @@ import { countFinding, type Findings, linesOf, noFindings } from '../../normaliz
 import { type DeadLetter, tombstone } from '../../normalize/read-record.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { sqlstateOf } from '../../warehouse/sqlstate.ts'
+import type { ReportDefect } from '../../warehouse/defects.ts'
+import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import { type DueRow, lockRows, originOf, pauseBefore, postpone, settleRows } from './due-rows.ts'
 import type { FetchResult } from './fetch-by-id.ts'
 
@@ -37,6 +39,7 @@ export async function settleAnswers(
   stream: Stream,
   answers: readonly AnsweredRow[],
   present: Instant,
+  reportDefect: ReportDefect,
 ): Promise<void> {
   const place = { teamId: answers[0]!.row.teamId, stream: stream.name }
   const ids = answers.map(({ row }) => row.id)
@@ -45,17 +48,20 @@ export async function settleAnswers(
     await settleInOneTransaction(session, stream, answers, stored, present)
   } catch (error) {
     await session.client.query('rollback').catch(() => {})
-    const state = sqlstateOf(error)
-    if (!isRefusalOfData(state)) throw error
+    const reason = reasonOf(error)
+    if (reason === null) throw error
+    await reportDefect(session, error, {
+      teamIds: [place.teamId],
+      consequence: `${answers.length} fetched records are tried one by one`,
+    })
     if (answers.length > 1) {
       const middle = answers.length >> 1
-      await settleAnswers(session, stream, answers.slice(0, middle), present)
-      await settleAnswers(session, stream, answers.slice(middle), present)
+      await settleAnswers(session, stream, answers.slice(0, middle), present, reportDefect)
+      await settleAnswers(session, stream, answers.slice(middle), present, reportDefect)
       return
     }
     const { row, answer } = answers[0]!
     const body = answer.kind === 'record' ? answer.envelope.content!.text : 'null'
-    const reason = `the warehouse refused the record (SQLSTATE ${state})`
     const deadLetter = { recordId: row.id, origin: originOf(row), reason, body }
     await settleInOneTransaction(
       session,
@@ -65,6 +71,14 @@ export async function settleAnswers(
       present,
     )
   }
+}
+
+/** Why a record cannot be loaded; null for a failure that no record caused. */
+function reasonOf(error: unknown): string | null {
+  const state = sqlstateOf(error)
+  if (isRefusalOfData(state)) return `the warehouse refused the record (SQLSTATE ${state})`
+  const { code, message } = warehouseError(error)
+  return code === 'internal' ? `the record could not be loaded: ${message}` : null
 }
 
 async function settleInOneTransaction(

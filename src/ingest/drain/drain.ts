@@ -12,7 +12,7 @@ import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { openNotifier } from '../../core/clock.ts'
 import { openSession, type Session } from '../../warehouse/connect.ts'
-import { reportDefect } from '../../warehouse/defects.ts'
+import { openDefectReports } from '../../warehouse/defects.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { DrainWatch } from '../watch.ts'
 import { openUsualFields } from './current.ts'
@@ -128,8 +128,7 @@ export function openDrain(options: DrainOptions): Drain {
         await session.client.query('begin')
         const rows = await take()
         await session.client.query('rollback')
-        await noteDefect(session, error, rows)
-        report(await settleOneByOne(session, loading, rows))
+        await settleParts(session, error, rows)
         return await look(session)
       } catch (thrown) {
         await sessions.discard(session)
@@ -164,19 +163,20 @@ export function openDrain(options: DrainOptions): Drain {
     } catch (error) {
       if (!isCausedByAnEvent(error)) throw error
       await session.client.query('rollback')
-      await noteDefect(session, error, prepared.rows)
-      report(await settleOneByOne(session, loading, prepared.rows))
+      await settleParts(session, error, prepared.rows)
     }
   }
 
   /** After an error of our own code the batch is drained event by event, which is slow and must be noticed. */
-  async function noteDefect(session: Session, error: unknown, rows: readonly InboxRow[]): Promise<void> {
-    await reportDefect(session, error, {
-      logger,
-      teamIds: rows.map((row) => row.teamId),
-      consequence: `${rows.length} events are tried one by one`,
-      onDefect: ({ kind }) => watch.defect(kind),
-    })
+  async function settleParts(session: Session, error: unknown, rows: readonly InboxRow[]): Promise<void> {
+    const reports = openDefectReports({ logger, onDefect: ({ kind }) => watch.defect(kind) })
+    const note = (failure: unknown, part: readonly InboxRow[]) =>
+      reports(session, failure, {
+        teamIds: part.map((row) => row.teamId),
+        consequence: `${part.length} events are tried one by one`,
+      })
+    await note(error, rows)
+    report(await settleOneByOne(session, loading, rows, note))
   }
 
   function report(outcome: DrainOutcome): void {

@@ -2,7 +2,8 @@
  * Splits a batch that Postgres refused, or that our own code failed on, in two until the event at fault is alone.
  *
  * Invariant: an event at fault is tried again a few times, with growing pauses, and then dead-lettered; no other event
- * waits for it. A failure that no event caused (a lost connection, a lock, a full disk) is thrown.
+ * waits for it. Each failure that an event caused is passed on, because a defect may show only in a part of the batch. A
+ * failure that no event caused (a lost connection, a lock, a full disk) is thrown.
  */
 import { INBOX } from '../../core/envelope.ts'
 import { storeDeadLetters } from '../../load/dead-letters.ts'
@@ -37,6 +38,7 @@ export async function settleOneByOne(
   session: Session,
   loading: Loading & Backoff,
   rows: readonly InboxRow[],
+  onFailure: (error: unknown, part: readonly InboxRow[]) => Promise<void>,
 ): Promise<DrainOutcome> {
   const loaded: LoadedBatch[] = []
   const postponed: InboxRow[] = []
@@ -50,6 +52,7 @@ export async function settleOneByOne(
     } catch (error) {
       await session.client.query('rollback').catch(() => {})
       if (!isCausedByAnEvent(error)) throw error
+      await onFailure(error, part)
       if (part.length > 1) {
         const middle = part.length >> 1
         await attempt(part.slice(0, middle))

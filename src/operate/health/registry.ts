@@ -111,7 +111,7 @@ function drainWatch(registry: Registry): DrainWatch {
   })
   const defects = new Counter({
     name: 'intake_defects_total',
-    help: 'Errors of intake-sync itself while events were drained, by kind. Each is in the log with its stack.',
+    help: 'Errors of intake-sync itself while events were drained or records fetched by id, by kind. Each is in the log with its stack.',
     labelNames: ['kind'],
     registers,
   })

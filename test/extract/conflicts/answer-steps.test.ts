@@ -10,6 +10,7 @@ import type { Findings } from '../../../src/normalize/lines.ts'
 import { linesIn } from '../../../src/normalize/split-lines.ts'
 import { patients } from '../../../src/streams/patients.ts'
 import type { Session } from '../../../src/warehouse/connect.ts'
+import type { ReportDefect } from '../../../src/warehouse/defects.ts'
 import { at, recordEnvelope } from '../../support/envelopes.ts'
 
 const steps: unknown[] = []
@@ -78,6 +79,7 @@ const later = { kind: 'later', error: new Error('no') } as unknown as FetchResul
 const dead = (id: string): FetchResult => {
   return { kind: 'dead', deadLetter: { recordId: id, origin: 'o', reason: 'r', body: 'null' } }
 }
+const reportDefect: ReportDefect = async (_, error, met) => note('report', (error as Error).message, met)
 type Answered = readonly [id: string, answer: FetchResult, more?: Partial<DueRow>]
 const settle = (...all: readonly Answered[]) =>
   settleAnswers(
@@ -85,6 +87,7 @@ const settle = (...all: readonly Answered[]) =>
     patients,
     all.map(([id, answer, more]) => ({ row: row(id, more), answer })),
     at(10),
+    reportDefect,
   )
 const PLACE = { teamId: 3, stream: 'patients' }
 const MISSING = JSON.stringify([3, 'id', 'of an event; the service has no such record'])
@@ -147,6 +150,12 @@ test('a record that is gone, and is stored as deleted, gets no second tombstone,
 test('if Postgres refuses a record, the batch is halved until that record alone becomes a dead letter', async () => {
   refused = ['c']
   await settle(...['a', 'b', 'c'].map((id): Answered => [id, record(id)]))
+  // The reporter knows which failures are defects.
+  expect(steps.filter((step) => (step as string[])[0] === 'report')).toEqual(
+    [3, 2, 1].map((many) => [
+      ...['report', 'no', { teamIds: [3], consequence: `${many} fetched records are tried one by one` }],
+    ]),
+  )
   expect(
     steps
       .filter((step) => ['write', 'rollback', 'dead', 'settle', 'commit'].includes((step as string[])[0]!))

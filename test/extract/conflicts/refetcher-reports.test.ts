@@ -30,7 +30,7 @@ test('a service that fails is logged once until it answers, and every request is
       { level: 'warn', base: null, timestamp: false },
       { write: (line) => void said.push(JSON.parse(line)) },
     ),
-    watch: { refetched: (...each) => void counted.push(each) },
+    watch: { refetched: (...each) => void counted.push(each), defect: () => {} },
     pollMs: 60_000,
   })
   const asked = (id: string) =>

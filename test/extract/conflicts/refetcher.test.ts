@@ -38,7 +38,7 @@ function open(options: Partial<RefetcherOptions> = {}) {
     clock: systemClock,
     random: Math.random,
     logger: silent,
-    watch: { refetched: () => {} },
+    watch: { refetched: () => {}, defect: () => {} },
     pollMs: 20,
     ...options,
   })
@@ -77,7 +77,7 @@ test("a conflicting record is fetched once, and becomes the service's answer", a
   await scene.drain()
   expect(await scene.asked()).toEqual(['patients p1 contested'])
   const reported: unknown[] = []
-  await refetch({ watch: { refetched: (...each) => reported.push(each) } })
+  await refetch({ watch: { refetched: (...each) => reported.push(each), defect: () => {} } })
   expect(await scene.asked()).toEqual([])
   expect(await storedPatients()).toEqual([{ id: 'p1', last_name: 'true', gone: false }])
   expect(reported).toEqual([['default', 1, 0]])

@@ -35,8 +35,9 @@ async function ask(
   )
   await rig.rows('update intake_ops.refetches set due_at = now()')
 }
+const reportDefect = async () => {}
 const round = (streams: readonly StreamName[] = ['patients', 'forms']) =>
-  refetchRound({ teamId: rig.teamId, loaders: rig.loaders, clock: systemClock }, asked, streams)
+  refetchRound({ teamId: rig.teamId, loaders: rig.loaders, clock: systemClock, reportDefect }, asked, streams)
 const left = () =>
   rig.rows(
     `select stream, id, attempts, failures, due_at <= now() as due
@@ -247,7 +248,10 @@ test('a round that ends early makes every unsettled row due again at once', asyn
   const broken = new Error('the warehouse is away')
   const loaders = loadersThat((call) => (call === 2 ? broken : null))
   await expect(
-    refetchRound({ teamId: rig.teamId, loaders, clock: systemClock }, asked, ['patients', 'forms']),
+    refetchRound({ teamId: rig.teamId, loaders, clock: systemClock, reportDefect }, asked, [
+      'patients',
+      'forms',
+    ]),
   ).rejects.toBe(broken)
   expect(await left()).toMatchObject([
     { id: 'f', attempts: 0, failures: 0, due: true },
@@ -265,7 +269,10 @@ test('a round that ends early leaves the pauses of those it has settled', async 
   const broken = new Error('the warehouse is away')
   const loaders = loadersThat((call) => (call === 3 ? broken : null))
   await expect(
-    refetchRound({ teamId: rig.teamId, loaders, clock: systemClock }, asked, ['patients', 'forms']),
+    refetchRound({ teamId: rig.teamId, loaders, clock: systemClock, reportDefect }, asked, [
+      'patients',
+      'forms',
+    ]),
   ).rejects.toBe(broken)
   expect(await left()).toMatchObject([
     { id: 'f', failures: 0, due: true },
@@ -280,7 +287,7 @@ test('a round whose warehouse is away fails with the first error, and its rows a
   const broken = new Error('the warehouse is away')
   const loaders = loadersThat((call) => (call === 1 ? null : call === 2 ? broken : new Error('still')))
   await expect(
-    refetchRound({ teamId: rig.teamId, loaders, clock: systemClock }, asked, ['patients']),
+    refetchRound({ teamId: rig.teamId, loaders, clock: systemClock, reportDefect }, asked, ['patients']),
   ).rejects.toBe(broken)
   expect(await left()).toMatchObject([{ id: 'p', attempts: 0, failures: 0 }])
 })
@@ -318,7 +325,9 @@ test('a round keeps its claims while the service is slow', async () => {
           })
         : systemClock.sleep(milliseconds, signal),
   }
-  const running = refetchRound({ teamId: rig.teamId, loaders: rig.loaders, clock }, asked, ['patients'])
+  const running = refetchRound({ teamId: rig.teamId, loaders: rig.loaders, clock, reportDefect }, asked, [
+    'patients',
+  ])
   await expect.poll(() => rig.service.received.length).toBe(1)
   // The lease is about to end, but this test takes less than an hour.
   await rig.rows(`update intake_ops.refetches set due_at = now() + interval '1 hour'`)

@@ -54,6 +54,7 @@ const settle = (rows: readonly DueRow[]) =>
       answer: { kind: 'gone', observedAt: noonPlus(0) } as const,
     })),
     noonPlus(1),
+    async () => {},
   )
 
 const rows = () =>

@@ -47,7 +47,7 @@ test('a record that cannot be read is a dead letter and stops nothing, however m
   await using refetcher = openRefetcher({
     ...{ url: rig.url, clock, random: Math.random, logger: silent, pollMs: 20 },
     teams: [source('default', rig.teamId, rig.service.url), source('other', rig.otherId, other.url)],
-    watch: { refetched: () => {} },
+    watch: { refetched: () => {}, defect: () => {} },
   })
   const ten = Array.from({ length: 10 }, (_, at) => `p${at}`)
   await ask(rig.teamId, ten)

@@ -213,7 +213,7 @@ async function play(steps: readonly Step[], service: Service): Promise<void> {
             const envelope = envelopeOf(team, resource, row.id, state)
             return { row, answer: { kind: 'record', envelope } as const }
           })
-          await settleAnswers(scene.session, stream, answers, now())
+          await settleAnswers(scene.session, stream, answers, now(), async () => {})
         }
       }
       if (answered === 0) return

@@ -126,10 +126,47 @@ test.each(['reading', 'mapping'] as const)(
   },
 )
 
-test('an event that Postgres rejects is no defect', async () => {
-  await scene.store([patientEvent('p1', 1), patientEvent(`${'x'.repeat(1_100_000)}`, 1)])
-  await scene.drain({ backoffMs: [] })
-  expect(takeDefects()).toEqual([])
-  expect(await scene.rows('select id from intake.patients')).toEqual([{ id: 'p1' }])
-  expect(await scene.rows('select from intake_ops.defects')).toEqual([])
+const form = (id: string, name: string) => {
+  const at = '2026-01-01T12:00:00Z'
+  const times = { created_at: at, updated_at: at }
+  const data = { ...times, id, name, text: 'b', enabled: true, questions: [] }
+  return { id: `e ${id}`, timestamp: at, event_type: 'updated', source: 'form', data }
+}
+
+test('an event that Postgres rejects is no defect; one behind it, in the same batch, is', async () => {
+  await scene.rows(`alter table intake.forms add constraint no_such check (name is distinct from 'refused')`)
+  const kinds: string[] = []
+  const logged: string[] = []
+  const drain = () =>
+    withDefect('mapping', () =>
+      scene.drain({
+        ...{ backoffMs: [], watch: { ...unwatched, defect: (kind) => kinds.push(kind) } },
+        logger: pino({}, { write: (line: string) => logged.push(line) }),
+      }),
+    )
+  // Forms are written first.
+  await scene.store([form('f1', 'refused'), patientEvent('p1', 1), form('f2', 'good')])
+  await drain()
+  expect([takeDefects(), kinds, await scene.rows('select from intake_ops.defects')]).toEqual([[], [], []])
+  await scene.store([
+    form('f3', 'refused'),
+    patientEvent('p2', 1),
+    patientEvent('bad', 1),
+    form('f4', 'good'),
+  ])
+  await drain()
+  expect(takeDefects()).toMatchObject([{ kind: 'TypeError' }])
+  expect(kinds).toEqual(['TypeError'])
+  expect(await scene.rows('select team_id, kind, count::int from intake_ops.defects')).toEqual([
+    { team_id: scene.teamId, kind: 'TypeError', count: 1 },
+  ])
+  expect(logged.join('')).toContain('a defect of intake-sync: unexpected TypeError')
+  expect(await scene.inbox()).toEqual({ dead: 3, done: 4 })
+  expect(await scene.rows('select record_id, reason from intake_ops.dead_letters order by 1')).toEqual([
+    { record_id: 'bad', reason: expect.stringContaining('could not be loaded') },
+    ...['f1', 'f3'].map((id) => ({
+      record_id: id,
+      reason: 'the warehouse refused the event (SQLSTATE 23514)',
+    })),
+  ])
 })

@@ -4,7 +4,7 @@ import { takeDue } from '../../../src/ingest/drain/inbox-rows.ts'
 import { write } from '../../../src/ingest/drain/load-events.ts'
 import { settleOneByOne } from '../../../src/ingest/drain/settle-one-by-one.ts'
 import { openSession } from '../../../src/warehouse/connect.ts'
-import { reportDefect } from '../../../src/warehouse/defects.ts'
+import { openDefectReports } from '../../../src/warehouse/defects.ts'
 import { batchOf, loadedOf, lost, openRounds, row } from './rounds.ts'
 
 vi.mock('../../../src/ingest/drain/sessions.ts')
@@ -23,7 +23,10 @@ vi.mock('../../../src/ingest/drain/settle-one-by-one.ts', async (load) => ({
 }))
 
 let scene: ReturnType<typeof openRounds>
+const reported = vi.fn()
 beforeEach(() => {
+  reported.mockClear()
+  vi.mocked(openDefectReports).mockClear().mockReturnValue(reported)
   scene = openRounds()
 })
 
@@ -171,9 +174,11 @@ const FAILED = { team_id: 1, attempts: 2 }
 test('events that our own code fails to read are taken again and tried one by one, and it goes on in the same connection', async () => {
   scene.found = [TYPE, batchOf(3)]
   vi.mocked(takeDue).mockResolvedValue([row(1), row(2), row(5), row(6)] as never)
-  vi.mocked(settleOneByOne).mockImplementation(async (_, loading, rows) => {
+  vi.mocked(settleOneByOne).mockImplementation(async (session, loading, rows, onFailure) => {
     scene.steps.push(`one by one ${rows.map(({ seq }) => seq)}`)
     expect(loading.backoffMs).toEqual([1_000, 10_000, 60_000])
+    await onFailure(new RangeError('of a part'), rows.slice(2, 3))
+    expect(reported.mock.lastCall![0]).toBe(session)
     const [first, second, third, fourth] = rows as never[]
     const loaded = [0, 2].map((refetches) => ({ rows: [], dead: new Set(), settled: [], refetches }))
     return { loaded: loaded as never, postponed: [first!, third!], deadLettered: [second!, fourth!] }
@@ -185,12 +190,12 @@ test('events that our own code fails to read are taken again and tried one by on
     ...['search in s1', 'write 3 in s1'],
   ])
   expect(announced).toBe(1)
-  const [, error, defect] = vi.mocked(reportDefect).mock.lastCall!
-  expect([error, defect.teamIds, defect.consequence]).toEqual([
-    TYPE,
-    [1, 1, 1, 1],
-    '4 events are tried one by one',
+  expect(reported.mock.calls.map(([, ...rest]) => rest)).toEqual([
+    [TYPE, { teamIds: [1, 1, 1, 1], consequence: '4 events are tried one by one' }],
+    [new RangeError('of a part'), { teamIds: [1], consequence: '1 events are tried one by one' }],
   ])
+  // Each batch reports anew.
+  expect(openDefectReports).toHaveBeenCalledTimes(1)
   expect(scene.said).toEqual([
     ...['1', '5'].map((seq) => ({
       ...FAILED,

@@ -65,8 +65,17 @@ beforeEach(() => {
   })
 })
 
+/** Failures that were passed on, each with the events of its part. */
+const failures: string[] = []
 const settleAll = async (all: readonly InboxRow[]) => {
-  const { loaded, postponed, deadLettered } = await settleOneByOne(session, loading, all)
+  const { loaded, postponed, deadLettered } = await settleOneByOne(
+    session,
+    loading,
+    all,
+    async (error, part) => {
+      failures.push(`${(error as Error).message}: ${part.map(({ seq }) => seq).join()}`)
+    },
+  )
   const seqsOf = (some: readonly InboxRow[]) => some.map(({ seq }) => seq).join()
   return {
     loaded: loaded.map((each) => seqsOf(each.rows)),
@@ -111,6 +120,18 @@ test('an event that failed before waits longer, and after its last attempt becom
       { ...deadLetter, recordId: null },
     ])
   }
+})
+
+test('each failure of a part is passed on, so that a defect behind a refusal is noticed too', async () => {
+  failures.length = 0
+  faults = { 1: refused('22001'), 4: new TypeError('canary') }
+  await settleAll(rows('1', '2', '3', '4'))
+  expect(failures.splice(0)).toEqual([
+    ...['value canary: 1,2,3,4', 'value canary: 1,2', 'value canary: 1', 'canary: 3,4', 'canary: 4'],
+  ])
+  faults = {}
+  await settleAll(rows('1', '2'))
+  expect(failures).toEqual([])
 })
 
 test('an error of our own code is the fault of an event too, and is named without what it says', async () => {

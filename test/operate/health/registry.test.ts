@@ -28,7 +28,7 @@ const OURS: readonly (readonly [name: string, type: string, labels: string, help
     ['refetch_gone_total', 'team', 'Records fetched by id that the service does not have.'],
     [
       ...['defects_total', 'kind'],
-      'Errors of intake-sync itself while events were drained, by kind. Each is in the log with its stack.',
+      'Errors of intake-sync itself while events were drained or records fetched by id, by kind. Each is in the log with its stack.',
     ],
   ].map(([name, labels, help]) => [name!, 'counter', labels!, help!] as const),
   ...[
