@@ -4,9 +4,11 @@
 import { beforeAll, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { openRefetcher } from '../../src/extract/conflicts/refetcher.ts'
+import { openWorker } from '../../src/extract/work.ts'
 import { storeDeadLetters } from '../../src/load/dead-letters.ts'
 import { openReceived } from '../../src/operate/health/received.ts'
 import { takeTick } from '../../src/operate/serve/schedule.ts'
+import { WORKS } from '../../src/reconcile/slices.ts'
 import { openBoundedQueries } from '../../src/warehouse/bounded-queries.ts'
 import { openSession } from '../../src/warehouse/connect.ts'
 import { query } from '../e2e/support/scene.ts'
@@ -52,6 +54,19 @@ const deadLetterOf = async ({ teamId }: Twin, reason: string) => {
   const [id] = await deadLettersOf(twins.url, teamId, 'waiting', reason)
   if (id === undefined) throw new Error(`no dead letterOf waits that "${reason}"`)
   return String(id)
+}
+async function plannedRun({ name }: Twin): Promise<string> {
+  const said = await twins.done(
+    [0],
+    'backfill',
+    '--streams',
+    'patients,forms',
+    '--detach',
+    '--json',
+    '--team',
+    name,
+  )
+  return String((JSON.parse(said) as { run_id: number }).run_id)
 }
 /** The same record for both teams, except for its content. */
 async function setAsideOfBoth(recordId: string | null): Promise<void> {
@@ -135,6 +150,33 @@ const ACTIONS: readonly Action[] = [
       records.exports = records.exports.map((each) => ({ ...each, name: `${each.name} of late` }))
     },
     act: own('backfill', '--full'),
+  },
+  {
+    what: 'a planned run that is canceled before a worker claims it',
+    async act(one) {
+      return await twins.done([0], 'runs', 'cancel', await plannedRun(one))
+    },
+  },
+  {
+    what: 'a planned run that a worker of both teams executes',
+    async prepare({ name, service }) {
+      change(service, 'p5', { city: `${name} planned`, updated_at: later(20) })
+    },
+    async act(one) {
+      const runId = await plannedRun(one)
+      const options = {
+        url: twins.url,
+        clock: systemClock,
+        random: Math.random,
+        logger: silent,
+        version: '1',
+      }
+      const teams = [twins.north.source, twins.south.source]
+      await using _worker = openWorker({ ...options, teams, works: WORKS, onRunEnded: async () => {} })
+      await expect
+        .poll(() => query(twins.url, 'select status from intake_ops.runs where run_id = $1', [runId]))
+        .not.toEqual([{ status: 'running' }])
+    },
   },
   {
     what: 'a verification',
