@@ -76,6 +76,8 @@ async function drainAll(warehouse: BenchWarehouse, mixture: Mixture): Promise<Dr
   await using drain = await openDrainChild(url, teams)
   const { seconds } = await timed(() => drain.idle())
   const peakBytes = peakOf(drain.pid)
+  const small = await count(warehouse, `(${SMALL_BATCHES}) as batch`)
+  if (small > MAX_SMALL_BATCHES) throw new Error(`${small} small batches: events were tried in smaller parts`)
   const asked = await count(warehouse, 'intake_ops.refetches')
   await askAll(warehouse, mixture, teams)
   await using judge = await openSession({ url, purpose: 'bench' })
@@ -87,6 +89,10 @@ async function drainAll(warehouse: BenchWarehouse, mixture: Mixture): Promise<Dr
   if (faults.length > 0) throw new Error(faults.join('; '))
   return { rate: stored / seconds, peakBytes, asked: asked / stored }
 }
+
+/** Transactions that settled few events: the last ones, unless a batch was halved until an event was alone. */
+const SMALL_BATCHES = 'select from intake_raw.inbox group by xmin::text having count(*) < 100'
+const MAX_SMALL_BATCHES = 3
 
 /** Fetches every conflicting record, without the pauses between two attempts. */
 async function askAll(
