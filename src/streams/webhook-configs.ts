@@ -26,7 +26,7 @@ export const webhookConfigs: Stream = {
   cleanse: (input) => withoutSecrets(input, 0),
 }
 
-/** Deeper records are refused for their depth; in their dead letters, `TOO_DEEP` replaces what is below this level. */
+/** A record with more levels is refused; in its dead letter, `TOO_DEEP` replaces what is deeper. */
 const DEEPEST = 500
 
 /** `signature_secret`, or a similar name; a boolean flag reveals nothing and stays. */

@@ -22,15 +22,17 @@ export interface Defect {
   readonly frames: readonly string[]
 }
 
-/** The defect that an error is; null for errors with a known cause outside our code. */
+/** The defect that an error is, or that it has as its cause; null for errors with a known cause outside our code. */
 export function defectIn(error: unknown): Defect | null {
-  if (warehouseError(error).code !== 'internal') return null
-  if (!(error instanceof Error)) return { kind: typeof error, place: '', frames: [] }
-  const frames = stackBelow(error)
+  const { code, cause } = warehouseError(error)
+  if (code !== 'internal') return null
+  const thrown = cause ?? error
+  if (!(thrown instanceof Error)) return { kind: typeof thrown, place: '', frames: [] }
+  const frames = stackBelow(thrown)
     .split('\n')
     .flatMap((line) => (/^\s+at /.test(line) ? [line.trim()] : []))
   const place = /([\w.-]+:\d+):\d+\)?$/.exec(frames[0] ?? '')?.[1] ?? ''
-  return { kind: error.name, place, frames }
+  return { kind: thrown.name, place, frames }
 }
 
 export interface Reporting {

@@ -970,8 +970,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an event that the warehouse rejects is dead-lettered without its bytes',
     file: 'src/ingest/drain/settle-one-by-one.ts',
-    from: 'reason: reasonOf(error), body }',
-    to: "reason: reasonOf(error), body: 'null' }",
+    from: "reason: whyNotLoaded(error, 'event')!, body }",
+    to: "reason: whyNotLoaded(error, 'event')!, body: 'null' }",
     tests: ['test/ingest/drain/drain.test.ts'],
   },
   {
@@ -1187,8 +1187,15 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a record that our own code fails on stops the others that were fetched',
     file: 'src/extract/conflicts/settle-answers.ts',
-    from: "return code === 'internal' ? `the record could not be loaded: ${message}` : null",
-    to: "return code === 'never' ? `the record could not be loaded: ${message}` : null",
+    from: 'if (reason === null) throw error',
+    to: "if (reason === null || reason.startsWith('the record could not')) throw error",
+    tests: ['test/extract/conflicts/defects.test.ts'],
+  },
+  {
+    bug: 'a record that our own code fails to read stops the others of its stream',
+    file: 'src/extract/conflicts/round.ts',
+    from: 'roundClient.signal?.aborted === true || defectIn(error) === null) throw error',
+    to: 'roundClient.signal?.aborted === true || defectIn(error) !== null) throw error',
     tests: ['test/extract/conflicts/defects.test.ts'],
   },
   {

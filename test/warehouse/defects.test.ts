@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { IntakeError } from '../../src/core/errors.ts'
 import { openSession, type Session } from '../../src/warehouse/connect.ts'
 import { type Defect, defectIn, reportDefect } from '../../src/warehouse/defects.ts'
+import { warehouseError } from '../../src/warehouse/sqlstate.ts'
 import { createTestDatabase, type TestDatabase } from '../support/database.ts'
 import { takeDefects } from '../support/defects.ts'
 
@@ -40,6 +41,9 @@ test('it has a kind and the place that threw it, and lines of its stack', () => 
   const inner = Object.assign(new Error('x'), { stack: 'Error: x\n    at f (node:internal/x:7:9)\n    at g' })
   expect(defectIn(inner)!.place).toBe('x:7')
   expect(defectIn('text')).toEqual({ kind: 'string', place: '', frames: [] })
+  // Loaders pass failures on as errors of ours.
+  for (const thrown of [error, inner, 'text'])
+    expect(defectIn(warehouseError(thrown))).toEqual(defectIn(thrown))
   expect(defectIn(Object.assign(new Error('x'), { stack: undefined }))).toEqual({
     kind: 'Error',
     place: '',

@@ -15,7 +15,7 @@ import type { StreamName } from '../../core/envelope.ts'
 import type { IntakeError } from '../../core/errors.ts'
 import { openLoaders } from '../../load/merge/loaders.ts'
 import { ALL_STREAMS, ENDPOINTS } from '../../streams/catalogue.ts'
-import { openDefectReports } from '../../warehouse/defects.ts'
+import { defectIn, openDefectReports } from '../../warehouse/defects.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { TeamSource } from '../backfill-options.ts'
 import type { FailedInRow } from '../source.ts'
@@ -25,7 +25,7 @@ import { refetchRound } from './round.ts'
 export interface RefetchWatch {
   /** Records fetched by id: how many requests, and how many of the records were gone. */
   refetched(team: string, requests: number, gone: number): void
-  /** An error of our own code, for which records are stored one by one, or no record at all for a second. */
+  /** An error of our own code. Records are then fetched and stored one by one, or no record is fetched for a second. */
   defect(kind: string): void
 }
 
@@ -138,6 +138,8 @@ export function openRefetcher(options: RefetcherOptions): Refetcher {
       worker.pausedUntil = clock.now() + 1_000_000
       worker.failure = message
       logger.error({ team: team.name, code }, `records cannot be fetched: ${message}`)
+      // Other failures are mostly of the warehouse, which would have to be waited for.
+      if (defectIn(error) === null) return
       const met = { teamIds: [team.teamId], consequence: 'no record is fetched for a second' }
       await loaders.run((session) => reportDefect(session, error, met)).catch(() => {})
     }

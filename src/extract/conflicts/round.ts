@@ -2,17 +2,19 @@
  * One round of a team: takes due records, fetches all of them in parallel under the team's request budget, and settles
  * the answers stream by stream.
  *
- * Invariant: a round that ends early leaves its rows due again; a stream that stops does not stop the others.
+ * Invariant: a round that ends early leaves its rows due again; a stream that stops does not stop the others, and neither
+ * does a record that our own code fails on.
  */
 import { sql } from 'kysely'
 import type { Clock } from '../../core/clock.ts'
 import type { StreamName } from '../../core/envelope.ts'
 import { type IntakeError, verdictOf } from '../../core/errors.ts'
 import type { Instant } from '../../core/time.ts'
+import { whyNotLoaded } from '../../load/merge/load.ts'
 import type { Loaders } from '../../load/merge/loaders.ts'
 import { streamNamed } from '../../streams/catalogue.ts'
 import type { Stream } from '../../streams/stream.ts'
-import { openDefectReports, type ReportDefect } from '../../warehouse/defects.ts'
+import { defectIn, openDefectReports, type ReportDefect } from '../../warehouse/defects.ts'
 import { warehouseError } from '../../warehouse/sqlstate.ts'
 import type { FailedInRow, Source } from '../source.ts'
 import { type DueRow, originOf, pauseBefore, postpone, RENEW_MS, renewLease, takeDue } from './due-rows.ts'
@@ -40,15 +42,16 @@ interface Place {
   readonly teamId: number
   readonly loaders: Loaders
   readonly clock: Clock
-  /** Opened for each round. */
+  /** Opened for each round, or for all rounds of a run. */
   readonly reportDefect: ReportDefect
 }
 
 export async function refetchRound(
-  { teamId, loaders, clock, reportDefect }: Place,
+  place: Place,
   roundClient: RoundClient,
   streams: readonly StreamName[],
 ): Promise<RoundReport> {
+  const { teamId, loaders, clock, reportDefect } = place
   const rows = await loaders.run(({ db }) => takeDue(db, teamId, streams, MAX_FETCHES))
   const open = new Set(rows)
   const parts = [...new Set(rows.map((row) => row.stream))].map((name) => ({
@@ -62,7 +65,7 @@ export async function refetchRound(
   const over = new AbortController()
   const renewing = renewUntil(over.signal, { loaders, clock }, open)
   try {
-    const fetched = await Promise.allSettled(parts.map((part) => fetchPart(roundClient, teamId, part)))
+    const fetched = await Promise.allSettled(parts.map((part) => fetchPart(place, roundClient, part)))
     roundClient.signal?.throwIfAborted()
     for (const [index, result] of fetched.entries()) {
       const { stream, rows: ofStream } = parts[index]!
@@ -78,8 +81,6 @@ export async function refetchRound(
         failed += unanswered.length
       } else {
         const error = warehouseError(result.reason)
-        const met = { teamIds: [teamId], consequence: `${stream.name} are not fetched for a minute` }
-        await loaders.run((session) => reportDefect(session, result.reason, met))
         // After a temporary failure the records are requested again with growing pauses, as if each had been
         // requested.
         const isTemporary = verdictOf(error) === 'retry'
@@ -119,17 +120,44 @@ async function renewUntil(
   }
 }
 
-function fetchPart(
+interface RoundPart {
+  readonly stream: Stream
+  readonly rows: readonly DueRow[]
+}
+
+/**
+ * The answers, in the order of the rows. If our own code fails to read one, half of them are requested again at a time until
+ * that record is alone: it becomes a dead letter.
+ */
+async function fetchPart(
+  place: Place,
   roundClient: RoundClient,
-  teamId: number,
-  { stream, rows }: { readonly stream: Stream; readonly rows: readonly DueRow[] },
+  { stream, rows }: RoundPart,
 ): Promise<readonly FetchResult[]> {
+  const { teamId, loaders, reportDefect } = place
   const failedFetches = roundClient.failedFetches.get(stream.name) ?? { inRow: 0 }
   roundClient.failedFetches.set(stream.name, failedFetches)
-  return fetchEach(
-    { ...roundClient, teamId, stream, failedFetches },
-    rows.map((row) => ({ id: row.id, origin: originOf(row) })),
-  )
+  try {
+    return await fetchEach(
+      { ...roundClient, teamId, stream, failedFetches },
+      rows.map((row) => ({ id: row.id, origin: originOf(row) })),
+    )
+  } catch (error) {
+    if (roundClient.signal?.aborted === true || defectIn(error) === null) throw error
+    const met = { teamIds: [teamId], consequence: 'records are fetched one by one' }
+    await loaders.run((session) => reportDefect(session, error, met))
+    if (rows.length > 1) {
+      const middle = rows.length >> 1
+      const halves = [rows.slice(0, middle), rows.slice(middle)]
+      const answers: FetchResult[] = []
+      for (const half of halves)
+        answers.push(...(await fetchPart(place, roundClient, { stream, rows: half })))
+      return answers
+    }
+    const [row] = rows
+    const reason = whyNotLoaded(error, 'record')!
+    return [{ kind: 'dead', deadLetter: { recordId: row!.id, origin: originOf(row!), reason, body: 'null' } }]
+  }
 }
 
 /** Makes rows due at once; without the warehouse their lease ends by itself. */
@@ -158,8 +186,8 @@ export async function fetchDue(source: Source): Promise<void> {
       select count(*)::int as due from intake_ops.refetches
       where team_id = ${teamId} and stream = ${stream.name} and due_at <= now()`.execute(db),
   )
+  const place = { teamId, loaders, clock, reportDefect: openDefectReports({ logger }) }
   for (let left = rows[0]!.due; left > 0; ) {
-    const place = { teamId, loaders, clock, reportDefect: openDefectReports({ logger }) }
     const { records, failure, stopped } = await refetchRound(place, roundClient, [stream.name])
     for (const error of stopped.values()) throw error
     if (records === 0 || failure !== null) return

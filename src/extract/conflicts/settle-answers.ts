@@ -11,7 +11,7 @@
 import { type Envelope, withVersionAbove } from '../../core/envelope.ts'
 import type { Instant } from '../../core/time.ts'
 import { recordFindings, storeDeadLetters } from '../../load/dead-letters.ts'
-import { isRefusalOfData } from '../../load/merge/load.ts'
+import { whyNotLoaded } from '../../load/merge/load.ts'
 import { type StoredVersion, storedVersions } from '../../load/merge/skip-unchanged.ts'
 import { prepareStaging, writeBatch } from '../../load/merge/write-batch.ts'
 import { countFinding, type Findings, linesOf, noFindings } from '../../normalize/lines.ts'
@@ -19,7 +19,6 @@ import { type DeadLetter, tombstone } from '../../normalize/read-record.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
 import type { ReportDefect } from '../../warehouse/defects.ts'
-import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import { type DueRow, lockRows, originOf, pauseBefore, postpone, settleRows } from './due-rows.ts'
 import type { FetchResult } from './fetch-by-id.ts'
 
@@ -48,11 +47,11 @@ export async function settleAnswers(
     await settleInOneTransaction(session, stream, answers, stored, present)
   } catch (error) {
     await session.client.query('rollback').catch(() => {})
-    const reason = reasonOf(error)
+    const reason = whyNotLoaded(error, 'record')
     if (reason === null) throw error
     await reportDefect(session, error, {
       teamIds: [place.teamId],
-      consequence: `${answers.length} fetched records are tried one by one`,
+      consequence: 'fetched records are stored one by one',
     })
     if (answers.length > 1) {
       const middle = answers.length >> 1
@@ -71,14 +70,6 @@ export async function settleAnswers(
       present,
     )
   }
-}
-
-/** Why a record cannot be loaded; null for a failure that no record caused. */
-function reasonOf(error: unknown): string | null {
-  const state = sqlstateOf(error)
-  if (isRefusalOfData(state)) return `the warehouse refused the record (SQLSTATE ${state})`
-  const { code, message } = warehouseError(error)
-  return code === 'internal' ? `the record could not be loaded: ${message}` : null
 }
 
 async function settleInOneTransaction(

@@ -169,12 +169,10 @@ export function openDrain(options: DrainOptions): Drain {
 
   /** After an error of our own code the batch is drained event by event, which is slow and must be noticed. */
   async function settleParts(session: Session, error: unknown, rows: readonly InboxRow[]): Promise<void> {
-    const reports = openDefectReports({ logger, onDefect: ({ kind }) => watch.defect(kind) })
+    const reportDefect = openDefectReports({ logger, onDefect: ({ kind }) => watch.defect(kind) })
+    const consequence = `the ${rows.length} events of a batch are tried one by one`
     const note = (failure: unknown, part: readonly InboxRow[]) =>
-      reports(session, failure, {
-        teamIds: part.map((row) => row.teamId),
-        consequence: `${part.length} events are tried one by one`,
-      })
+      reportDefect(session, failure, { teamIds: part.map((row) => row.teamId), consequence })
     await note(error, rows)
     report(await settleOneByOne(session, loading, rows, note))
   }

@@ -7,10 +7,9 @@
  */
 import { INBOX } from '../../core/envelope.ts'
 import { storeDeadLetters } from '../../load/dead-letters.ts'
-import { isRefusalOfData } from '../../load/merge/load.ts'
+import { whyNotLoaded } from '../../load/merge/load.ts'
 import { streamOfSource } from '../../streams/catalogue.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import type { DrainWatch } from '../watch.ts'
 import { type InboxRow, postpone, settle, takeThese } from './inbox-rows.ts'
 import { type LoadedBatch, type Loading, prepare, write } from './load-events.ts'
@@ -30,8 +29,7 @@ export interface DrainOutcome {
 
 /** True for a failure that an event of the batch caused, and not the connection. */
 export function isCausedByAnEvent(error: unknown): boolean {
-  const state = sqlstateOf(error)
-  return isRefusalOfData(state) || warehouseError(error).code === 'internal'
+  return whyNotLoaded(error, 'event') !== null
 }
 
 export async function settleOneByOne(
@@ -81,18 +79,12 @@ async function postponeOrDeadLetter(
   const { teamId, eventId, source, recordId } = row
   const stream = source === null ? undefined : streamOfSource(source)
   const body = deadLetterBody(row.body, stream)
-  const deadLetter = { recordId, origin: `event:${eventId}`, reason: reasonOf(error), body }
+  const deadLetter = { recordId, origin: `event:${eventId}`, reason: whyNotLoaded(error, 'event')!, body }
   await session.client.query('begin')
   await storeDeadLetters(session.db, { teamId, stream: stream?.name ?? INBOX, runId: null }, [deadLetter])
   await settle(session, [row], 'dead')
   await session.client.query('commit')
   return false
-}
-
-function reasonOf(error: unknown): string {
-  const state = sqlstateOf(error)
-  if (isRefusalOfData(state)) return `the warehouse refused the event (SQLSTATE ${state})`
-  return `the event could not be loaded: ${warehouseError(error).message}`
 }
 
 /** Reports the outcome of a batch team by team: counts and seconds, never a value of an event. */

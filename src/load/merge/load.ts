@@ -11,7 +11,7 @@ import type { DeadLetter } from '../../normalize/read-record.ts'
 import { onlyRecord, splitLines, withoutRecords } from '../../normalize/split-lines.ts'
 import type { Stream } from '../../streams/stream.ts'
 import type { Session } from '../../warehouse/connect.ts'
-import { SQLSTATE, sqlstateOf } from '../../warehouse/sqlstate.ts'
+import { SQLSTATE, sqlstateOf, warehouseError } from '../../warehouse/sqlstate.ts'
 import { storeDeadLetters } from '../dead-letters.ts'
 import { withoutErased } from '../erasures.ts'
 import { assertOwned, type TakenSlice } from '../slice.ts'
@@ -115,6 +115,17 @@ async function loadInOneTransaction(
 /** Data exceptions, violated constraints and exceeded limits: errors of a record, not of the connection. */
 export function isRefusalOfData(state: string | undefined): boolean {
   return state !== undefined && /^(?:22|23|54)/.test(state)
+}
+
+/**
+ * Why a record or event cannot be loaded: Postgres refuses it, or our own code fails on it. Null for a failure that it did
+ * not cause.
+ */
+export function whyNotLoaded(error: unknown, what: 'record' | 'event'): string | null {
+  const state = sqlstateOf(error)
+  if (isRefusalOfData(state)) return `the warehouse refused the ${what} (SQLSTATE ${state})`
+  const { code, message } = warehouseError(error)
+  return code === 'internal' ? `the ${what} could not be loaded: ${message}` : null
 }
 
 function refusedRecord(lines: BatchLines, state: string | undefined): DeadLetter {

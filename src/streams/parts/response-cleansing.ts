@@ -27,7 +27,7 @@ const BYTES = /(?:^|_)(?:image|data|content|contents|bytes|body|base64|blob|thum
 /** Longer than any name, with characters of base64 only. Linear: no blank can be matched in two ways. */
 const ENCODED = /^[A-Za-z0-9+/_\-\s]{200,}(?:={1,2}\s*)?$/
 
-/** Deeper records are refused for their depth; in their dead letters, `TOO_DEEP` replaces what is below this level. */
+/** A record with more levels is refused; in its dead letter, `TOO_DEEP` replaces what is deeper. */
 const DEEPEST = 500
 
 export function cleansedResponse(input: unknown): unknown {

@@ -190,9 +190,10 @@ test('events that our own code fails to read are taken again and tried one by on
     ...['search in s1', 'write 3 in s1'],
   ])
   expect(announced).toBe(1)
+  const consequence = 'the 4 events of a batch are tried one by one'
   expect(reported.mock.calls.map(([, ...rest]) => rest)).toEqual([
-    [TYPE, { teamIds: [1, 1, 1, 1], consequence: '4 events are tried one by one' }],
-    [new RangeError('of a part'), { teamIds: [1], consequence: '1 events are tried one by one' }],
+    [TYPE, { teamIds: [1, 1, 1, 1], consequence }],
+    [new RangeError('of a part'), { teamIds: [1], consequence }],
   ])
   // Each batch reports anew.
   expect(openDefectReports).toHaveBeenCalledTimes(1)
