@@ -38,19 +38,27 @@ export async function removeStalePidFile(home: Home): Promise<void> {
   await rm(join(home.cluster, 'postmaster.pid'), { force: true })
 }
 
-/** Stops the postmaster `pid`: fast, then immediate, then by force. Returns when no process of it is left. */
-export async function stopPostmaster(pid: number, home: Home, bin: string): Promise<void> {
+/**
+ * Stops the postmaster `pid`: fast, then immediate, then by force. Returns when no process of it is left. `isRunning`
+ * says whether `pid` is still the postmaster.
+ */
+export async function stopPostmaster(
+  pid: number,
+  home: Home,
+  bin: string,
+  isRunning = () => serves(pid, home),
+): Promise<void> {
   const steps = [
     { mode: 'fast', signal: 'SIGINT', milliseconds: 60_000 },
     { mode: 'immediate', signal: 'SIGQUIT', milliseconds: 10_000 },
     { mode: 'immediate', signal: 'SIGKILL', milliseconds: 5_000 },
   ] as const
   for (const { mode, signal, milliseconds } of steps) {
-    if (!serves(pid, home)) break
+    if (!isRunning()) break
     if (process.platform === 'win32') runPgCtl(bin, home, mode)
     else sendSignal(pid, signal)
     const deadline = Date.now() + milliseconds
-    while (serves(pid, home) && Date.now() < deadline) await sleep(POLL_MILLISECONDS)
+    while (isRunning() && Date.now() < deadline) await sleep(POLL_MILLISECONDS)
   }
   await endOrphans(home, 5_000)
 }

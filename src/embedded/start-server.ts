@@ -10,7 +10,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Home } from './home.ts'
-import { endOrphans, findPostmaster, removeStalePidFile, serves } from './postmaster.ts'
+import { endOrphans, findPostmaster, type Postmaster, removeStalePidFile, serves } from './postmaster.ts'
 import { giveToOwnerOfDirectory, readIfThere, writePrivate } from './private-file.ts'
 import { serverEnvironment, settings } from './settings.ts'
 import type { Orders } from './supervise.ts'
@@ -21,6 +21,8 @@ export interface RunningServer {
   /** True when it accepts connections, false when it ended before. */
   readonly ready: Promise<boolean>
   readonly ended: Promise<void>
+  /** Whether `pid` is still this server. Of our own child it needs no proof, which a process just started cannot give. */
+  isRunning(): boolean
 }
 
 const POLL_MILLISECONDS = 25
@@ -29,7 +31,7 @@ const LOG_BYTES = 1_000_000
 
 export async function startServer({ home, bin, unsafe }: Orders): Promise<RunningServer> {
   const running = findPostmaster(home)
-  if (running !== undefined) return watch(home, running.pid, running.port, whenGone(home, running.pid))
+  if (running !== undefined) return adopt(home, running)
   await removeStalePidFile(home)
   await endOrphans(home, 3_000)
   const portFile = join(home.directory, 'port')
@@ -57,7 +59,17 @@ export async function startServer({ home, bin, unsafe }: Orders): Promise<Runnin
   return watch(home, child.pid, port, ended)
 }
 
-function watch(home: Home, pid: number | undefined, port: number, ended: Promise<void>): RunningServer {
+function adopt(home: Home, { pid, port }: Postmaster): RunningServer {
+  return watch(home, pid, port, whenGone(home, pid), () => serves(pid, home))
+}
+
+function watch(
+  home: Home,
+  pid: number | undefined,
+  port: number,
+  ended: Promise<void>,
+  proof?: () => boolean,
+): RunningServer {
   let over = false
   const end = ended.then(() => {
     over = true
@@ -70,7 +82,7 @@ function watch(home: Home, pid: number | undefined, port: number, ended: Promise
     }
     return false
   }
-  return { pid, port, ready: becomeReady(), ended: end }
+  return { pid, port, ready: becomeReady(), ended: end, isRunning: proof ?? (() => !over) }
 }
 
 async function whenGone(home: Home, pid: number): Promise<void> {

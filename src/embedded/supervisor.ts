@@ -132,8 +132,8 @@ function stopWithoutUsers(): void {
 }
 
 async function stop(): Promise<void> {
-  const pid = server?.pid
-  if (pid !== undefined) await stopPostmaster(pid, home, orders.bin)
+  const { pid, isRunning } = server ?? {}
+  if (pid !== undefined) await stopPostmaster(pid, home, orders.bin, isRunning)
 }
 
 /** Takes the address away, unless another supervisor has put its own there, and lets the last user go. */

@@ -217,7 +217,18 @@ test('a server that becomes ready while it is stopped stops all the same; who co
   next.kill('SIGKILL')
 })
 
-test('a server whose last user left before it was started is stopped as soon as it is', async () => {
+test.each([
+  ['is stopped as soon as it is', ''],
+  // Until the program runs, it looks like any shell.
+  [
+    'is stopped as soon as it is, though its command line is not that of Postgres yet',
+    'while ((SECONDS < 3)); do :; done',
+  ],
+])('a server whose last user left before it was started %s', async (_, first) => {
+  if (first !== '') {
+    const slow = `#!/bin/bash\n${first}\nexec -a "$0" ${process.execPath} ${join(bin, 'program.mjs')} "$@"\n`
+    writeFileSync(join(bin, 'postgres'), slow)
+  }
   const orphan = spawn('sleep', ['60'], { argv0: 'postgres: writer ', cwd: home.cluster })
   await once(orphan, 'spawn')
   // For the supervisor no time passes, so that it waits for the orphan until that has ended.

@@ -113,11 +113,13 @@ async function ranPsql(
     ...(batch ? ['-v', 'ON_ERROR_STOP=1'] : []),
     ...(as === undefined ? [] : ['-v', `PROMPT1=%/ as ${as}%R%x%# `]),
   ]
-  const child = spawn('psql', [...own, ...words, '-d', place.url], { env, stdio: 'inherit' })
-  // Ctrl-C is for psql, which cancels a statement; it must not end the process that keeps the warehouse running.
-  const listeners = process.listeners('SIGINT')
+  // Ctrl-C is for psql, which cancels a statement; it must not end the process that keeps the warehouse running. At no
+  // moment is there no listener: without one, the signal ends the process.
+  const listeners = process.listeners('SIGINT') as NodeJS.SignalsListener[]
   const ignore = () => {}
-  process.removeAllListeners('SIGINT').on('SIGINT', ignore)
+  process.on('SIGINT', ignore)
+  for (const listener of listeners) process.off('SIGINT', listener)
+  const child = spawn('psql', [...own, ...words, '-d', place.url], { env, stdio: 'inherit' })
   const end = () => void child.kill('SIGTERM')
   context.signal.addEventListener('abort', end, { once: true })
   try {
@@ -134,8 +136,8 @@ async function ranPsql(
     return true
   } finally {
     context.signal.removeEventListener('abort', end)
+    for (const listener of listeners) process.on('SIGINT', listener)
     process.off('SIGINT', ignore)
-    for (const listener of listeners) process.on('SIGINT', listener as NodeJS.SignalsListener)
   }
 }
 

@@ -78,7 +78,9 @@ it('the text of a question is kept if several patients of a team were asked it; 
 })
 
 it('a question that one response answered twice is marked as repeated for good, and a text that was kept stays', async () => {
-  await respond(1, 'r6', 'f', 'cid', [
+  // Bob again: an older transaction on this server makes r2 and r3 be read again with r6, and another patient who was
+  // asked the same would make them keep the text.
+  await respond(1, 'r6', 'f', 'bob', [
     ['same', 'How?'],
     ['once', 'Why?'],
     ['same', 'How?'],

@@ -1,5 +1,6 @@
 /** `psql`: SQL with the role of a reader, through psql where it is installed and without it. */
 import { spawnSync } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
@@ -321,6 +322,34 @@ describe('with psql', () => {
     psql('kill -TERM $PPID; exec sleep 60')
     const ended = await run()
     expect([ended.code, ended.seconds < 30]).toEqual([143, true])
+  })
+
+  it('Ctrl-C never ends the command, not even while psql starts or when it has ended', async () => {
+    standIn(0)
+    const before = process.listeners('SIGINT')
+    const usual = () => {}
+    process.on('SIGINT', usual)
+    const counts: number[] = []
+    const count = (name: string) => {
+      if (name === 'SIGINT') counts.push(process.listenerCount('SIGINT'))
+    }
+    const atStart: boolean[] = []
+    const started = () => atStart.push(process.listeners('SIGINT').includes(usual))
+    process.on('removeListener', count)
+    subscribe('child_process', started)
+    try {
+      const { code } = await runCommand(['psql'], {
+        DATABASE_URL: warehouse.url,
+        PATH: `${folder}:/bin:/usr/bin`,
+      })
+      expect([code, atStart, process.listeners('SIGINT')]).toEqual([0, [false], [...before, usual]])
+      expect(counts.length).toBeGreaterThan(1)
+      expect(Math.min(...counts)).toBeGreaterThan(0)
+    } finally {
+      unsubscribe('child_process', started)
+      process.off('removeListener', count)
+      process.off('SIGINT', usual)
+    }
   })
 
   it('psql itself connects and has the role', async ({ skip }) => {
