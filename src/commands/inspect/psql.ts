@@ -119,10 +119,11 @@ async function ranPsql(
   const ignore = () => {}
   process.on('SIGINT', ignore)
   for (const listener of listeners) process.off('SIGINT', listener)
-  const child = spawn('psql', [...own, ...words, '-d', place.url], { env, stdio: 'inherit' })
-  const end = () => void child.kill('SIGTERM')
-  context.signal.addEventListener('abort', end, { once: true })
+  const over = new AbortController()
   try {
+    const child = spawn('psql', [...own, ...words, '-d', place.url], { env, stdio: 'inherit' })
+    const end = () => void child.kill('SIGTERM')
+    context.signal.addEventListener('abort', end, { once: true, signal: over.signal })
     const code = await new Promise<number | null | 'missing'>((resolve, reject) => {
       child.once('exit', resolve)
       child.once('error', (error: NodeJS.ErrnoException) => {
@@ -135,7 +136,7 @@ async function ranPsql(
     if (code !== 0) throw new ExitCode(1)
     return true
   } finally {
-    context.signal.removeEventListener('abort', end)
+    over.abort()
     for (const listener of listeners) process.on('SIGINT', listener)
     process.off('SIGINT', ignore)
   }
