@@ -260,11 +260,18 @@ describe('a reader of the change feed', () => {
 
   it('finds its place by an index, however many changes there are', async () => {
     const client = await connect(warehouse.url)
-    await client.query('set enable_seqscan = off')
-    await client.query('set enable_bitmapscan = off')
-    const { rows } = await client.query<{ 'QUERY PLAN': string }>(
-      'explain (costs off) select * from intake.changes where seq > 5',
+    await client.query('begin')
+    await client.query(
+      `insert into intake_raw.records (team_id, stream, id, version, observed_at, hash, origin)
+         select min(team_id), 'forms', 'n' || n, now(), now(), '', 'test' from intake.teams, generate_series(1, 20000) n
+         group by n`,
     )
+    await client.query('analyze intake_raw.records, intake_raw.removed_records')
+    const { rows: newest } = await client.query('select max(change_seq) - 10 as seq from intake_raw.records')
+    const { rows } = await client.query<{ 'QUERY PLAN': string }>(
+      `explain (costs off) select * from intake.changes where seq > ${newest[0].seq}`,
+    )
+    await client.query('rollback')
     await client.end()
     const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
     expect(plan).toContain('using records_changes')
