@@ -112,7 +112,7 @@ async function readDeadLetters(db: Kysely<Warehouse>): Promise<readonly Conditio
   const { rows } = await sql<{ team: string; stream: string; waiting: number }>`
     select team.name as team, dead.stream, count(*)::int as waiting
     from intake_ops.dead_letters dead join intake.teams team using (team_id)
-    where dead.status = 'waiting' group by 1, 2`.execute(db)
+    where dead.status = 'waiting' group by 1, 2 order by 1, 2`.execute(db)
   return rows.map(({ team, stream, waiting }) => {
     return { team, cause: 'dead_letters', stream, mark: null, figures: { waiting } }
   })
@@ -123,7 +123,7 @@ async function readDrift(db: Kysely<Warehouse>): Promise<readonly Condition[]> {
   const { rows } = await sql<{ team: string; stream: string; fields: number }>`
     select team.name as team, drift.stream, count(*)::int as fields
     from intake_ops.drift drift join intake.teams team using (team_id)
-    group by 1, 2 having max(drift.last_seen) > now() - interval '7 days'`.execute(db)
+    group by 1, 2 having max(drift.last_seen) > now() - interval '7 days' order by 1, 2`.execute(db)
   return rows.map(({ team, stream, fields }) => {
     return { team, cause: 'drift', stream, mark: fields, figures: { fields } }
   })
@@ -134,7 +134,7 @@ async function readDefects(db: Kysely<Warehouse>): Promise<readonly Condition[]>
   const { rows } = await sql<{ team: string; kinds: number; count: number }>`
     select team.name as team, count(*)::int as kinds, sum(defect.count)::int as count
     from intake_ops.defects defect join intake.teams team using (team_id)
-    group by 1 having max(defect.last_seen) > now() - interval '7 days'`.execute(db)
+    group by 1 having max(defect.last_seen) > now() - interval '7 days' order by 1`.execute(db)
   return rows.map(({ team, kinds, count }) => {
     return { team, cause: 'defect', stream: '', mark: kinds, figures: { kinds, count } }
   })
