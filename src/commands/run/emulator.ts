@@ -135,7 +135,11 @@ export function optionsOf(flags: Flags): EmulatorOptions {
 
 function numberOf(option: string, text: string): number {
   if (text.trim() !== '' && Number.isFinite(Number(text))) return Number(text)
-  throw new UsageError(`--${option}: "${text}" is not a number`, 'see intake-sync emulator --help', `--${option}`)
+  throw new UsageError(
+    `--${option}: "${text}" is not a number`,
+    'see intake-sync emulator --help',
+    `--${option}`,
+  )
 }
 
 function rateOf(option: string, text: string): RateLimit {
