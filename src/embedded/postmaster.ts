@@ -40,7 +40,7 @@ export async function removeStalePidFile(home: Home): Promise<void> {
 
 /**
  * Stops the postmaster `pid`: fast, then immediate, then by force. Returns when no process of it is left. `isRunning`
- * says whether `pid` is still the postmaster.
+ * returns whether `pid` is still the postmaster.
  */
 export async function stopPostmaster(
   pid: number,

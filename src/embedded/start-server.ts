@@ -21,7 +21,10 @@ export interface RunningServer {
   /** True when it accepts connections, false when it ended before. */
   readonly ready: Promise<boolean>
   readonly ended: Promise<void>
-  /** Whether `pid` is still this server. Of our own child it needs no proof, which a process just started cannot give. */
+  /**
+   * Whether `pid` is still this server. Our own child is, until it has exited: just after it was started it has no command
+   * line yet, so `serves` would be false.
+   */
   isRunning(): boolean
 }
 

@@ -219,7 +219,7 @@ test('a server that becomes ready while it is stopped stops all the same; who co
 
 test.each([
   ['is stopped as soon as it is', ''],
-  // Until the program runs, it looks like any shell.
+  // For three seconds it is a shell, which is not recognized as Postgres.
   [
     'is stopped as soon as it is, though its command line is not that of Postgres yet',
     'while ((SECONDS < 3)); do :; done',

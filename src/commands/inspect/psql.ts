@@ -113,8 +113,8 @@ async function ranPsql(
     ...(batch ? ['-v', 'ON_ERROR_STOP=1'] : []),
     ...(as === undefined ? [] : ['-v', `PROMPT1=%/ as ${as}%R%x%# `]),
   ]
-  // Ctrl-C is for psql, which cancels a statement; it must not end the process that keeps the warehouse running. At no
-  // moment is there no listener: without one, the signal ends the process.
+  // Ctrl-C is for psql, which cancels a statement; it must not end the process that keeps the warehouse running. There
+  // is always a listener: without one, the signal would end this process.
   const listeners = process.listeners('SIGINT') as NodeJS.SignalsListener[]
   const ignore = () => {}
   process.on('SIGINT', ignore)

@@ -78,8 +78,8 @@ it('the text of a question is kept if several patients of a team were asked it; 
 })
 
 it('a question that one response answered twice is marked as repeated for good, and a text that was kept stays', async () => {
-  // Bob again: an older transaction on this server makes r2 and r3 be read again with r6, and another patient who was
-  // asked the same would make them keep the text.
+  // Bob again: while another transaction of the server is older, r2 and r3 are read again together with r6. If another
+  // patient had been asked the same question, its text would be kept.
   await respond(1, 'r6', 'f', 'bob', [
     ['same', 'How?'],
     ['once', 'Why?'],

@@ -1,4 +1,4 @@
-/** Conditions are listed in the same order whatever plan Postgres chooses, so that nothing jumps about on the console. */
+/** Conditions are listed in the same order whatever plan Postgres chooses, so that lines on the console keep their places. */
 import { expect, test } from 'vitest'
 import { findConditions } from '../../../src/operate/alerts/conditions.ts'
 import { ALL_STREAMS } from '../../../src/streams/catalogue.ts'

@@ -111,8 +111,8 @@ const READERS: Readonly<Record<string, () => Promise<unknown>>> = {
 
 test.each(Object.keys(READERS))('%s reads no table of records', async (name) => {
   if (name === 'refresh') {
-    // The first one reads all responses, and this change is the only one since. What an older transaction of the server
-    // could still follow would be read again.
+    // The first one reads all responses, and this change is the only one since. While a transaction of the server is
+    // older than the rows, the second one would read them again.
     await expect
       .poll(async () => {
         const { rows } = await run(
